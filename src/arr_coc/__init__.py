@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .core.plugins import resolve_lazily
 
-if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
+if TYPE_CHECKING:  # for editors and type checkers; at run time the table below is used
     from .answering.esper import Esper as Esper
     from .answering.eye import Eye as Eye
     from .arrcocvis import ARRCOCVIS as ARRCOCVIS

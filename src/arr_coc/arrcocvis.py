@@ -1,12 +1,12 @@
 """`ARRCOCVIS`: the whole pipeline as one `torch.nn.Module` whose children are its stages.
 
 model = ARRCOCVIS()                                             with the bundled mini; or ARRCOCVIS(model, processor)
-answer, homunculus = model(picture, "Where is the red car?")    what `ask` answers, and a drawing of what the model saw
+answer, homunculus = model(picture, "Where is the red car?")    the answer of `ask`, and a drawing of what the model saw
 model.relevance(picture, "Where is the red car?").map           with gradients, for training the balance
 model.save_pretrained("mine"); look(…, options=Options(balancing="mine"))
 
-There is no second pipeline: answers and allocations are those of `ask` and `look`, to the digit. What is learned here
-is the law by which balancing weighs sources and sets tensions; a model that was given is a child too.
+There is no second pipeline: answers and allocations equal those of `ask` and `look` exactly. The trainable part is the
+law by which balancing weighs sources and sets tensions; a model passed in is a child module, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ REALIZING = "realizing"
 
 
 class ChannelSensor(nn.Module):
-    """The stage texture: a picture becomes channels."""
+    """The stage texture: turn a picture into channels."""
 
     def forward(self, image: object) -> Texture:
         pixels = load_picture(image, longest_side=VIEW_SIDE).pixels
@@ -58,28 +58,28 @@ class ChannelSensor(nn.Module):
 
 
 class InformationScorer(nn.Module):
-    """Propositional knowing: what is there to be read."""
+    """Propositional knowing: map how much there is to read."""
 
     def forward(self, texture: Texture) -> np.ndarray:
         return np.asarray(propositional(texture))
 
 
 class PerspectivalScorer(nn.Module):
-    """Perspectival knowing: what stands out from here."""
+    """Perspectival knowing: map what stands out."""
 
     def forward(self, texture: Texture) -> np.ndarray:
         return np.asarray(perspectival(texture))
 
 
 class ParticipatoryScorer(nn.Module):
-    """Participatory knowing: what a question and a picture make relevant together, by the learned scorer."""
+    """Participatory knowing: map what matters for the question, with the learned scorer."""
 
     def forward(self, scene: Scene, query: str) -> Relevance:
         return relevance_for("scorer", scene, query)
 
 
 class WaysOfKnowing(nn.Module):
-    """The stage knowing: three ways as children, and together what balancing reads."""
+    """The stage knowing: three ways as child modules; calling it returns the input of balancing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,20 +101,20 @@ class TensionBalancer(nn.Module):
 
     @property
     def law(self) -> Law:
-        """The law as it is now, of which no gradient is asked."""
+        """The current law, without gradients."""
         return Law(**{name: getattr(self, name).detach().double().cpu().numpy() for name in NUMBERS})
 
     def forward(self, known: Known) -> BalancedWays:
-        """One map of what the sources say, with gradients to all parameters."""
+        """Balance the maps of the sources into one, with gradients to all parameters."""
         return balance_ways(known, Law(**{name: getattr(self, name) for name in NUMBERS}))
 
     def arousal(self, query: str, ways: list[np.ndarray]) -> float:
-        """How much is at stake, by the question's words and by how far the ways contradict each other."""
+        """Estimate how much is at stake, by the words of the question and the contradiction between the ways."""
         return first_arousal(query, ways)[0]
 
 
 class TokenAllocator(nn.Module):
-    """The stage attending: a map and a budget become leaves; no gradient flows through where they lie."""
+    """The stage attending: turn a map and a budget into leaves; their positions have no gradient."""
 
     def forward(self, relevance: Relevance | np.ndarray | Tensor, budget: int, size: tuple[int, int]) -> Allocation:
         seen = relevance.detach() if isinstance(relevance, Tensor) else relevance
@@ -122,7 +122,7 @@ class TokenAllocator(nn.Module):
 
 
 class Realizer(nn.Module):
-    """The stage realizing: a model that answers from the tokens it is given. eye: that model, or the name of one."""
+    """The stage realizing: answer with a model from the tokens allocated. eye: the model, or its name."""
 
     def __init__(self, model: Any, processor: Any) -> None:
         super().__init__()
@@ -139,9 +139,9 @@ class ARRCOCVIS(nn.Module):
 
     Args:
         model: A stock vision-language model with its processor; else "mini", a folder, a name on the hub or an `Eye`.
-        processor: Of the model.
-        budget: Visual tokens that may be spent, or a share such as "25%", as for `ask`.
-        options: Everything else, as for `ask`; `balancing` names the law to begin with.
+        processor: The processor of the model.
+        budget: Maximum number of visual tokens, or a share such as "25%", as for `ask`.
+        options: All other options, as for `ask`; `balancing` names the initial law.
 
     Example:
         >>> model = ARRCOCVIS(budget=96)  # doctest: +SKIP
@@ -172,11 +172,11 @@ class ARRCOCVIS(nn.Module):
         return answer, homunculus(picture, answer.allocation, query=query, answer=answer)
 
     def look(self, image: object, query: str, budget: Budget | None = None) -> Look:
-        """Decide where the tokens go, without an answer: what `examine` gives by this law."""
+        """Decide where the tokens go, without an answer: `examine` with this law."""
         return examine(image, query, self._options(budget))
 
     def relevance(self, image: object, query: str, budget: Budget | None = None) -> BalancedWays:
-        """Balance what the sources say of one picture, with gradients to the parameters of `balancing`."""
+        """Balance the maps of the sources for one picture, with gradients to the parameters of `balancing`."""
         picture, words = load_page(image, longest_side=VIEW_SIDE)
         options, full = self._options(budget), Frame(picture.size, self.options.cell).full
         scene = Scene(picture.pixels, words=words, photos=options.photos, share=options.tokens(full) / full)
@@ -186,7 +186,7 @@ class ARRCOCVIS(nn.Module):
         return self.options.override(budget=budget, balancing=self.balancing.law)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the law, the settings, and a model that was given, with its processor."""
+        """Write the law, the settings, and a model that was passed in, with its processor."""
         model, processor = self.realizing.model, self.realizing.processor
         settings = replace(self.options, balancing=None).to_json()
         name = self.realizing.eye if isinstance(self.realizing.eye, str) else MINI
@@ -200,7 +200,7 @@ class ARRCOCVIS(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, model: object = None, processor: object = None) -> Self:
-        """Read what `save_pretrained` wrote. model, processor: instead of those that were saved."""
+        """Load what `save_pretrained` wrote. model, processor: used instead of those that were saved."""
         folder = Path(folder)
         verify(folder)
         try:
@@ -208,7 +208,7 @@ class ARRCOCVIS(nn.Module):
             options = Options.of({**found["options"], "balancing": folder})
             name = of_kind(found["model"], str, "model")
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{folder} holds no ARRCOCVIS ({error!r}); give what save_pretrained wrote") from error
+            raise InputError(f"{folder} has no ARRCOCVIS ({error!r}); give what save_pretrained wrote") from error
         if model is None:
             model = str(folder / REALIZING) if (folder / REALIZING).is_dir() else name
         return cls(model, processor, options=options).eval()

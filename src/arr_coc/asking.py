@@ -36,22 +36,22 @@ def ask(
     """Answer one question about one picture or document.
 
     Args:
-        image: As for `look`.
+        image: The picture or document, as for `look`.
         query: The question.
-        budget: Visual tokens that may be spent, or a share such as "25%"; of a document, over all of its pages.
+        budget: Maximum number of visual tokens, or a share such as "25%"; a document has one budget for all pages.
         model: "mini", which comes with the library, a folder, a name on the hub, or an `Eye`.
-        relevance: Who says where to look, as for `look`; the model's own by default.
-        words: Those of the picture with their boxes, as for `look`.
-        pages: Of a document, such as "2-5".
-        scale: How many times as large the picture is read, or "auto"; "auto" where the grip of the model is known.
-        device: "cpu", "cuda", "cuda:1", "mps".
-        options: Everything else, and defaults for the arguments above.
+        relevance: The source that says where to look, as for `look`; the model's own by default.
+        words: The words of the picture with their boxes, as for `look`.
+        pages: The pages of a document to use, such as "2-5"; all by default.
+        scale: Resize factor, as for `look`; "auto" by default if the letter sizes that the model reads are known.
+        device: "cpu", "cuda", "cuda:1" or "mps".
+        options: All other options, and defaults for the arguments above.
 
     Returns:
         An `Answer`: text, uncertainty, tokens, source, notes and seconds.
 
     Raises:
-        InputError: In one line, for whatever cannot be used.
+        InputError: For input that cannot be used; one line says what to change.
 
     Example:
         >>> ask("street.png", "What does the pink sign say?", budget=192).text  # doctest: +SKIP
@@ -79,7 +79,7 @@ def ask(
 
 
 def _eye(model: str | Eye, size: tuple[int, int], options: Options) -> Any:
-    """The eye that answers about pictures of (height, width): `mini` without torch where that will do."""
+    """Return the `Eye` for pictures of (height, width); `mini` runs without torch where possible."""
     if hasattr(model, "set_image"):
         return model
     if options.preset is None and can_be_quick(model, size, options):
@@ -88,7 +88,7 @@ def _eye(model: str | Eye, size: tuple[int, int], options: Options) -> Any:
 
 
 def loaded_or_light(name: str, device: str, **options: Any) -> Eye:
-    """A model; `mini` without torch where that is not installed. options: of `Eye`."""
+    """Load a model; `mini` runs without torch if torch is not installed. options: arguments of `Eye`."""
     if name == MINI and device == "cpu" and not is_installed("torch"):
         return quick_eye(**options)
     return Eye.from_pretrained(name, device=device, **options)
@@ -96,5 +96,5 @@ def loaded_or_light(name: str, device: str, **options: Any) -> Eye:
 
 @lru_cache(maxsize=1)
 def _loaded(name: str, device: str) -> Eye:
-    """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
+    """Load a model, or return that of the last `ask`. Callers copy it and never set a picture on it."""
     return Eye.from_pretrained(name, device=device)

@@ -1,4 +1,4 @@
-"""From relevance to a decision: from how far to read a picture, and where its tokens go.
+"""From relevance to a decision: at which scale to read a picture, and where its tokens go.
 
     attend(views, relevance, tokens, options)[0].allocation
 
@@ -24,13 +24,13 @@ from .options import Options
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Where the tokens of one picture go. distance: from how far it is read."""
+    """Where the tokens of one picture go. distance: the scale at which it is read."""
 
     allocation: Allocation
     distance: Distance
 
     def noted(self, *notes: str) -> Decision:
-        """The same with further notes on the allocation."""
+        """Return a copy with further notes on the allocation."""
         every = tuple(dict.fromkeys((*self.allocation.notes, *notes)))
         return replace(self, allocation=replace(self.allocation, notes=every))
 
@@ -42,14 +42,14 @@ def attend(
     options: Options,
     query: str = "",
 ) -> list[Decision]:
-    """Decide for pictures from how far to read them and where their tokens go.
+    """Decide at which scale pictures are read and where their tokens go.
 
     Args:
         views: The pictures.
-        relevance: For each, (h, w) where the question needs detail: a `Relevance`, an array, or a tensor on a device.
-        tokens: What each may cost.
-        options: How the tokens are laid out; where the budget is "auto", fewer may be spent.
-        query: The question about all of them, which "auto" reads; by default the one that the relevance is for.
+        relevance: For each picture a map (h, w) of where detail is needed: a `Relevance`, an array or a tensor.
+        tokens: The maximum number of tokens for each.
+        options: Strategy, scale and budget; with the budget "auto" fewer tokens may be spent.
+        query: The question about all of them, for the budget "auto"; by default that of the relevance.
 
     Returns:
         A `Decision` for each.
@@ -65,7 +65,7 @@ def attend(
 
 
 def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -> Decision:
-    """Lay tokens out, from the distance that suits their number."""
+    """Allocate tokens at the scale that suits their number."""
     distance = choose_distance(view, options.scale, plain_map(known), tokens)
     frame = view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale)
     allocation = allocate(
@@ -85,7 +85,7 @@ def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -
 
 
 def _as_needed(view: View, known: Relevance | Array, query: str, most: int, options: Options) -> Decision:
-    """Spend what the question needs of `most` tokens; where letters are lost by that, say which budget shows them."""
+    """Spend what the question needs, at most `most` tokens; if letters become illegible, note a sufficient budget."""
     plain, frame = plain_map(known), view.frame
     view = replace(view, letters=cache(view.letters))
     scale = choose_distance(view, options.scale, plain, most).scale
@@ -95,7 +95,7 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
     if not (high := lost_letters(plain, found.allocation, found.distance)):
         return found
     enough, unit = need.tokens, 1 if frame.canvas is None else frame.cell
-    # To try a budget no picture is resized.
+    # Trying a budget needs the size of the resized picture only, not its pixels.
     tried = replace(
         view, resized=lambda times: Frame(frame.image_size, frame.cell, scaled_size(frame.seen, times, unit))
     )
@@ -108,6 +108,6 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
 
 
 def plain_map(value: Relevance | Array) -> np.ndarray:
-    """Give the map of one picture as numpy."""
+    """Return the map of one picture as a numpy array."""
     one = value.map if isinstance(value, Relevance) else value
     return one.detach().float().cpu().numpy() if is_tensor(one) else np.asarray(one)

@@ -1,8 +1,8 @@
-"""Decide for a document: what each page has to do with a question, one budget over all of them, leaves in each.
+"""Decide for a document: the relevance of each page for a question, then one budget over all pages.
 
-Words first: pages with a text layer are searched as plain text, the best of them are ranked word by word, and none is
-drawn. Scanned pages are read line by line, searched alike, and the best are looked at in full. Of very many pages, or
-of photographs, each is looked at small.
+Words come first: pages with a text layer are searched as plain text, and the best are ranked word by word, without
+drawing any. Scanned pages are read by OCR and searched likewise, and the best are looked at in full. If there are very
+many of them, or photographs, each is looked at in a small size.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from .pictures.document import Document, DocumentPage
 from .pictures.ocr import ocr_words
 from .pictures.words import MOST_WORDS, Words
 
-# Pages whose words are ranked together, and how many words these may have.
+# Maximum number of pages whose words are ranked together, and of their words.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
-# What a page is believed for which the search says nothing. Chosen on drawn documents: docs/results/documents.md.
+# Weight of a page that the search does not match. Chosen on drawn documents: docs/results/documents.md.
 LEAST_BELIEF = 0.05
-# The score of the best page from which on the search is trusted; below, the words' own ranking decides.
+# Score of the best page above which the search is fully trusted; below, the ranking of words counts more.
 SURE_SEARCH = 1.0
-# Pixels of pages that are looked at as pictures, in all, and of one at the least.
+# Pixels of all pages that are looked at as pictures, and the minimum for one page.
 COARSE_PIXELS, LEAST_PIXELS = 12_000_000, 360_000
-# Scanned pages that are read line by line, and how many of them are then looked at in full.
+# Maximum number of scanned pages to read by OCR, and number of those to look at in full.
 MOST_READ, ASKED = 24, 3
 BY_WORDS = {PARTICIPATORY: {"words": 1.0}}
 
 Found = dict[int, "PageRelevance"]
-SceneMaker = Callable[..., Scene]  # of the pixels of a page
+SceneMaker = Callable[..., Scene]  # from the pixels of a page
 
 
 @dataclass(frozen=True, eq=False)
 class PageRelevance:
-    """relevance: where on the page; None where nothing speaks for it. belief: how much the page is believed beside the
+    """The relevance of one page. relevance: its map; None if nothing is known. belief: the weight of the page among the
     others. why: one line. failed: it could not be drawn."""
 
     relevance: Relevance | None = None
@@ -60,7 +60,7 @@ class PageRelevance:
 
     @property
     def peak(self) -> float:
-        """What its best place is worth."""
+        """Value of its best place."""
         return 0.0 if self.relevance is None else float(self.relevance.map.max()) * self.belief
 
 
@@ -71,14 +71,14 @@ def page_relevances(
     options: Options | None = None,
     scorer: RelevanceSource | None = None,
 ) -> tuple[list[PageRelevance], tuple[str, ...]]:
-    """The relevance of every page, comparable between pages, and notes that say where it comes from.
+    """Compute the relevance of every page, comparable between pages, and notes that say where it comes from.
 
     Args:
-        document: Its pages are drawn only where their pixels are needed.
+        document: The document; its pages are drawn only if their pixels are needed.
         query: The question.
         relevance: As for `look`: "auto", a source's name, a function of (picture, question), or one map for each page.
-        options: On which device pages are looked at, whether the photo map may take part, and by which law.
-        scorer: The one that was trained with the model, where there is one.
+        options: Device, use of the object detector (`photos`), and the law of balancing.
+        scorer: The scorer that was trained with the model, if there is one.
 
     Returns:
         One `PageRelevance` for each page, in order; notes.
@@ -96,7 +96,7 @@ def page_relevances(
         found, notes = _by_words(document, query)
     drawn = {number: page for number, page in enumerate(pages) if number not in found}
     if drawn and relevance != "auto":
-        find_source(relevance)  # an unknown name is refused before a page is drawn
+        find_source(relevance)  # refuse an unknown name before any page is drawn
     scene_of = partial(Scene, photos=options.photos, device=options.device, scorer=scorer, law=options.balancing)
     few = relevance == "auto" and 1 < len(drawn) <= MOST_READ
     read = _by_reading(drawn, query, scene_of) if few else {}
@@ -112,7 +112,7 @@ def page_relevances(
 
 
 def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
-    """Pages with words: searched, then the best ranked together. A page whose words have no boxes is only searched."""
+    """Search pages with words, then rank the best together. A page whose words have no boxes is only searched."""
     written = [number for number, text in enumerate(document.texts) if text.strip()]
     if not written:
         return {}, []
@@ -142,8 +142,8 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
 
 
 def _by_reading(pages: Mapping[int, DocumentPage], query: str, scene_of: SceneMaker) -> Found:
-    """Scanned pages, read and searched as plain text; the best are looked at with their words. Empty where the search
-    tells no page from the others."""
+    """Read scanned pages by OCR and search them as plain text; look at the best with their words. Returns {} if the
+    search finds nothing."""
     found: Found = {}
     read: dict[int, Words] = {}
     for number, page in pages.items():
@@ -176,8 +176,8 @@ def _by_picture(
     most_pixels: int | None = None,
     words: Words | None = None,
 ) -> PageRelevance:
-    """A page as the picture that it is, drawn and forgotten. most_pixels: in which it is drawn, by default as a picture
-    is. words: that were read of it."""
+    """Look at a page as a picture, which is drawn and not kept. most_pixels: maximum size of the drawing, by default as
+    for pictures. words: those read from it."""
     check_stop()
     side = VIEW_SIDE
     if most_pixels is not None:
@@ -192,15 +192,15 @@ def _by_picture(
 
 # ---- one budget over all pages --------------------------------------------------------------------------------------
 
-# Tokens that a document costs where nobody said how many: a quarter of its pages, but no more than this.
+# Default budget of a document: a quarter of its pages, at most this number of tokens.
 DEFAULT_MOST = 4096
-# How the note begins that names the pages which get no token.
+# Beginning of the note that lists pages without tokens.
 LEFT_OUT = "without a token: "
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentLook:
-    """allocation, what led to it, and the seconds of each stage. relevances: one for each page."""
+    """An allocation, what led to it, and the seconds of each stage. relevances: one for each page."""
 
     document: Document
     allocation: DocumentAllocation
@@ -221,15 +221,15 @@ def look_through(
     scorer: RelevanceSource | None = None,
     most: int | None = None,
 ) -> DocumentLook:
-    """Where the tokens go over the pages of a document.
+    """Decide where the tokens go over the pages of a document.
 
     Args:
-        document: Its pages; they are drawn only where their pixels are needed.
+        document: The document; its pages are drawn only if their pixels are needed.
         query: The question.
-        options: How much may be spent in all, and how it is laid out inside a page.
+        options: The budget of all pages, and the strategy inside a page.
         relevance: As for `look`, or one map for each page.
-        scorer: The one that was trained with the model, where there is one.
-        most: Pages that may get tokens at all; None: any number.
+        scorer: The scorer that was trained with the model, if there is one.
+        most: Maximum number of pages with tokens; None: any number.
 
     Returns:
         The allocation with everything that led to it.
@@ -246,7 +246,7 @@ def look_through(
 def allocate_pages(
     document: Document, relevances: Sequence[PageRelevance], options: Options, *, most: int | None = None
 ) -> DocumentAllocation:
-    """One budget over pages whose relevance is known, exactly spent. most: pages that may get tokens at all."""
+    """Spend one budget exactly over pages whose relevance is known. most: maximum number of pages with tokens."""
     pages = document.pages
     frames = [Frame(page.size, options.cell, options.canvas) for page in pages]
     full = [frame.full for frame in frames]
@@ -256,7 +256,7 @@ def allocate_pages(
     cells = {number: _cells(relevances[number], frames[number]) for number in chosen}
     gains = {number: page_gains(cells[number], full[number], relevances[number].belief) for number in chosen}
     if most is not None and len(chosen) > most:
-        # Those whose first tokens gain most; pages of which nothing is known come last, in their order.
+        # Keep the pages whose first tokens gain most; pages of which nothing is known come last, in order.
         chosen = sorted(sorted(chosen, key=lambda number: -gains[number][:16].sum())[:most])
     whole = sum(full[number] for number in chosen)
     wanted, notes = document_budget(options, sum(full), whole)
@@ -276,7 +276,7 @@ def allocate_pages(
 
 
 def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple[str, ...]]:
-    """Tokens for a document that costs `full`, of which `whole` may be given, and notes."""
+    """Return the tokens for a document that costs `full`, at most `whole`, the cost of its usable pages; and notes."""
     options.check_fixed("a document")
     notes: tuple[str, ...] = ()
     if options.budget is None and options.wanted(full) > DEFAULT_MOST:
@@ -286,7 +286,7 @@ def document_budget(options: Options, full: int, whole: int) -> tuple[int, tuple
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """[1, 2, 3, 5] → "1-3, 5"."""
+    """Format page numbers: [1, 2, 3, 5] → "1-3, 5"."""
     runs = groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
     ends = [(run[0][1], run[-1][1]) for run in (list(group) for _, group in runs)]
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)

@@ -4,8 +4,8 @@ look("street.png", "What number is on the red sign?", budget=256)      → Alloc
 examine("street.png", "What number is on the red sign?")               → Look: also relevance, picture, seconds
 prepare("street.png").look("the red sign"), .look("the blue sign")     → sensed once, asked many times
 
-One picture, one question, the default strategy, a CPU: all of it is numpy and OpenCV, because importing torch takes
-longer than everything else together. Other strategies and devices import torch when they are asked for.
+With the default strategy on a CPU all of it is numpy and OpenCV, because importing torch takes longer than everything
+else together. Other strategies and devices import torch when they are used.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from .decide_document import DocumentLook
 
 
-# From this side on a picture is large; its lines are read with this longer side.
+# A picture whose longer side exceeds the first number is large; OCR then reads it at the second.
 LARGE_SIDE, FINE_SIDE = 4096, 4608
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """allocation, the relevance it came from, the picture (reduced, if large), and seconds for each stage."""
+    """An allocation, the relevance it came from, the picture (reduced, if large), and the seconds of each stage."""
 
     allocation: Allocation
     relevance: Relevance
@@ -56,7 +56,7 @@ class Look:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know about the picture, the relevance and the budget."""
+        """Return what the user should know about the picture, the relevance and the budget."""
         return self.allocation.notes
 
 
@@ -79,25 +79,25 @@ def look(
         image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a
             folder, a list.
         query: The question.
-        budget: Tokens that may be spent, or a share such as "25%" or 0.25; a quarter of the picture by default.
-        relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
-            the learned scorer, words by OCR, the photo map and "look" by what picture and question are like. Or any
-            name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3),
-            question), or a map.
-        strategy: How relevance becomes regions: a name of `arr_coc.attending.strategies`.
-        words: Those of the picture with their boxes: a list, a file, `Words`. A page of a PDF brings its own, and so
-            does a picture with a file of words beside it.
-        pages: Of a document, such as "2-5,7" or 3; all by default.
-        scale: How many times as large the picture is read, or "auto", by its letters and the grip of the model.
-        device: "cpu", "cuda", "cuda:1", "mps".
-        options: Everything else, and defaults for the arguments above.
+        budget: Maximum number of tokens, or a share such as "25%" or 0.25; a quarter of the picture by default.
+        relevance: The source that says where to look. "auto" uses the words of the picture if they are known;
+            otherwise it weighs the learned scorer, OCR, the photo map and "look" by the kind of picture and question.
+            Also any name of `registry.source_names()`, the folder of a trained scorer, a function of (picture
+            (H, W, 3), question), or a map.
+        strategy: How relevance becomes regions: a name in `arr_coc.attending.strategies`.
+        words: The words of the picture with their boxes: a list, a file or `Words`. By default the text layer of a PDF
+            page, or a file of words beside the picture.
+        pages: The pages of a document to use, such as "2-5,7" or 3; all by default.
+        scale: The factor by which the picture is resized before it is read, or "auto": by letter height and model.
+        device: "cpu", "cuda", "cuda:1" or "mps".
+        options: All other options, and defaults for the arguments above.
 
     Returns:
-        An `Allocation`; of a document with several pages, a `DocumentAllocation` with one budget over all of them. Its
-        first note says which source decided, and why.
+        An `Allocation`; for a document with several pages, a `DocumentAllocation` with one budget over all of them.
+        Its first note says which source decided, and why.
 
     Raises:
-        InputError: In one line, for whatever cannot be used.
+        InputError: For input that cannot be used; one line says what to change.
 
     Example:
         >>> look("street.png", "What number is on the red sign?", budget=64).tokens  # doctest: +SKIP
@@ -110,14 +110,14 @@ def look(
 
 @naming_extras()
 def examine(image: object, query: str, options: Options | None = None, pages: PageList = None) -> Look | Any:
-    """Look, and return everything that led to the allocation. Of a document: a `DocumentLook`."""
+    """Look, and return everything that led to the allocation; for a document, a `DocumentLook`."""
     check_question(query)
     return prepare(image, pages).look(query, as_options(options))
 
 
 def prepare(image: object, pages: PageList = None) -> Prepared | Any:
-    """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions. Of
-    a document with several pages: a `PreparedDocument`, none of its pages drawn yet."""
+    """Load a picture or PDF page, and its words if it brings them, once for any number of questions. A document with
+    several pages becomes a `PreparedDocument`, whose pages are drawn later."""
     started = perf_counter()
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
@@ -133,8 +133,8 @@ def prepare(image: object, pages: PageList = None) -> Prepared | Any:
 
 @dataclass(eq=False)
 class Prepared:
-    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it. fine: reads a
-    very large one again, in more pixels."""
+    """A loaded picture, analysed once, at the first look. words: those that came with it. fine: loads a very large
+    picture again, at a higher resolution."""
 
     picture: Picture
     load_seconds: float = 0.0
@@ -147,7 +147,7 @@ class Prepared:
 
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> Look:
-        """Answer one question about this picture: where its tokens go."""
+        """Decide where the tokens of this picture go for one question."""
         options = as_options(options)
         words = (self.words if options.words is None else as_words(options.words, self.picture.size)) or None
         options = check_look(query, options)
@@ -162,7 +162,7 @@ class Prepared:
         scene = replace(self.scene, **offers, share=share, law=options.balancing)
         if words is None and (lines := options.reads(frame.full, relevance)):
             with timed(seconds, "read"):
-                # The small print of a very large picture is lost at a glance, so that all of its lines are read.
+                # Reduced to a glance, a very large picture loses its small print; all of its lines are read instead.
                 large = {"page": self.fine().pixels, "ocr": sys.maxsize} if self.fine is not None else {"ocr": lines}
                 scene = with_words(replace(scene, **large), query)
                 words = scene.words
@@ -184,32 +184,32 @@ class Prepared:
 
 @dataclass(eq=False)
 class PreparedDocument:
-    """A document; its pages are read and drawn where a question needs them."""
+    """A document whose pages are read and drawn only when a question needs them."""
 
     document: Document
 
     @naming_extras()
     def look(self, query: str, options: Options | None = None) -> DocumentLook:
-        """Answer one question about all pages, from one budget: where the tokens go."""
+        """Decide where the tokens go for one question, from one budget over all pages."""
         from .decide_document import look_through
 
         options = as_options(options)
         if options.words is not None:
-            raise InputError(f"words belong to one picture, not to {len(self.document)} pages; leave them out")
+            raise InputError(f"words apply to one picture, not to {len(self.document)} pages; leave words out")
         relevance = "auto" if options.relevance is None else options.relevance
         plain = options if several_maps(relevance) is None else replace(options, relevance="auto")
         checked = check_look(query, plain)
         if not find_strategy(checked.layout).without_torch:
-            raise InputError(f"strategy {checked.layout!r} is for one picture; documents take overlay or quadtree")
+            raise InputError(f"strategy {checked.layout!r} is for one picture; use overlay or quadtree for documents")
         check_device(options.device)
         return look_through(self.document, query, checked, relevance)
 
 
 def check_look(query: str, options: Options) -> Options:
-    """Check a question and its options, also whether the relevance can be had."""
+    """Check a question and its options, including whether the relevance source is available."""
     check_question(query)
     options = options.default(relevance="auto")
     check_relevance(options.relevance)
     if isinstance(options.budget, list):
-        raise InputError(f"budget={shown(options.budget)} is for several pictures; of one, give one number")
+        raise InputError(f"budget={shown(options.budget)} is for several pictures; give one number for one picture")
     return options

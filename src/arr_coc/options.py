@@ -1,4 +1,4 @@
-"""`Options`: every choice a caller has beside picture, question and model, checked in one place.
+"""`Options`: every setting besides picture, question and model, checked in one place.
 
 Options(budget=256, strategy="oracle", strategy_options={"boxes": [[0.1, 0.2, 0.4, 0.5]]})
 Options(budget="25%").tokens(1024)                               → 256
@@ -28,14 +28,14 @@ from .knowing.registry import source_names
 from .pictures.ocr import MOST_LINES
 
 DEFAULT_SHARE = 0.25
-# With a larger share of the tokens OCR does not pay.
+# With a larger share of the tokens, OCR gains too little.
 MOST_READ_SHARE = 0.5
-# Characters of a question. A whole document does not belong into one: a language model reads it at every step.
+# Maximum number of characters of a question; a language model reads them at every step.
 LONGEST_QUESTION = 4000
 HINTS = ("words", "none")
-# What a client of a server may choose for its pictures.
+# Options that a client of a server may set.
 FOR_CLIENTS = ("budget", "total", "relevance", "strategy", "levels", "scale", "words", "ocr", "hints", "allocation")
-# What an allocation and a preset decide.
+# Options that cannot be combined with an allocation or a preset, because it decides them.
 DECIDES = {
     "allocation": ("budget", "strategy", "relevance"),
     "preset": ("strategy", "relevance", "allocation", "words", "hints"),
@@ -46,34 +46,34 @@ Budget = int | float | str
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Options:
-    """How much may be spent on pictures, and how.
+    """How many tokens to spend on pictures, and how.
 
     Args:
-        budget: Tokens a picture may cost, or a share such as "25%" or 0.25; a list gives one number for each picture.
-            "auto" spends what the question needs, a quarter of the picture at most. A quarter by default.
-        relevance: Who says where to look: "auto", a name of `arr_coc.knowing.registry.source_names()`, the folder of a
-            trained scorer, a function of (picture, question), or a map. The model's own by default, else "auto".
-        strategy: How relevance becomes regions, a name of `arr_coc.attending.strategies`; "overlay" by default.
-        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for the
-            laboratory's "oracle".
-        levels: The coarsest level of detail; chosen by the budget by default.
-        scale: How many times as large the picture is read, 0.25 to 4, or "auto": by its letters and the grip of the
-            model. "auto" by default where the grip is known.
-        words: The words of the picture with their boxes: a list, a file or `Words`. A PDF page brings its own.
-        ocr: Read the lines of a page that matter for the question, 12 by default; a number of lines, or false for none.
+        budget: Maximum number of tokens for a picture, or a share such as "25%" or 0.25. A list gives one number for
+            each picture; "auto" spends what the question needs, at most a quarter of the picture. Default: a quarter.
+        relevance: The source that says where to look, such as "auto", "words" or "scorer". Any name of
+            `arr_coc.knowing.registry.source_names()`, a trained scorer's folder, a function of (picture, question), or
+            a map. Default: the model's own, else "auto".
+        strategy: How relevance becomes regions. A name in `arr_coc.attending.strategies`; "overlay" by default.
+        strategy_options: Options of the strategy by name. For "oracle", such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]}.
+        levels: Coarsest level of detail; by default chosen for the budget.
+        scale: Resize the picture before it is read, by 0.25 to 4 or "auto". "auto" goes by the height of its letters
+            and by the heights that the model reads (`grip`); it is the default where these are known.
+        words: Words of the picture with their boxes: a list, a file or `Words`. A PDF page brings its own.
+        ocr: Number of lines that OCR may read, 12 by default; false for none. Only lines that matter are read.
         photos: Use the object detector for photographs if it is installed.
-        hints: "words" lets known words help to answer, "none" lets them only point.
-        seed: For strategies that draw random numbers.
+        hints: "words": known words help to answer; "none": they only say where to look.
+        seed: Seed of strategies that draw random numbers.
         device: "cpu", "cuda", "cuda:1" or "mps".
-        cell: Pixels on the side of one token at level 0.
+        cell: Side in pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
-        grip: Which heights of letters the model reads: its name, its folder, a grip.json or a `Grip`.
-        allocation: Where the tokens go, decided by the caller; or a list with one for each picture.
-        balancing: The folder of an `ARRCOCVIS`, whose law says how sources and tensions are balanced, or a `Law`.
-        preset: A whole way of looking that decides strategy, relevance and passes: "two_pass", "four_pass", …
-        max_new_tokens: The longest answer.
-        total: Share the budget among all pictures of a prompt.
-        ceiling: The most tokens that any picture may cost, whatever the budget says.
+        grip: Letter heights that the model reads. Its name, its folder, a grip.json or a `Grip`.
+        allocation: Where the tokens go, if already decided. A list gives one for each picture.
+        balancing: How sources are weighed: a `Law`, or the folder of a saved `ARRCOCVIS`.
+        preset: Strategy, relevance and passes in one: "two_pass", "four_pass", …
+        max_new_tokens: Maximum length of the answer in tokens.
+        total: Share one budget among all pictures of a prompt.
+        ceiling: Upper limit of the tokens for any picture, whatever the budget.
 
     Example:
         >>> Options(budget="25%", levels=2).tokens(1024)
@@ -128,31 +128,31 @@ class Options:
             "max_new_tokens": whole(self.max_new_tokens, "max_new_tokens", 1),
         }
         if self.by_need and self.total:
-            raise InputError('budget="auto" is found for each picture; leave out total, or give a number')
+            raise InputError('budget="auto" is chosen for each picture; leave out total, or give a number')
         read_law(self.balancing)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.canvas is not None and math.prod(-(-side // self.cell) for side in self.canvas) > MOST_CELLS:
-            raise InputError(f"canvas={self.canvas} has more than {MOST_CELLS} cells of {self.cell} pixels; give less")
+            raise InputError(f"canvas={self.canvas} has over {MOST_CELLS} cells of {self.cell} pixels; make it smaller")
 
     @classmethod
     def of(cls, given: JsonObject) -> Options:
-        """Build options from names and values; a name that is no field is an option of the strategy."""
+        """Build options from names and values; names that are no field are options of the strategy."""
         own = {name: value for name, value in given.items() if name in NAMES}
         rest = {name: value for name, value in given.items() if name not in NAMES}
         for name in () if "strategy" in own else rest:
-            raise InputError(f"{name} is no option{meant(name, NAMES)}; choose from {', '.join(NAMES)}")
+            raise InputError(f"{name} is not an option{meant(name, NAMES)}; choose from {', '.join(NAMES)}")
         options = cls(**own)
         return replace(options, strategy_options={**options.strategy_options, **rest}) if rest else options
 
     @classmethod
     def for_client(cls, given: JsonObject, names: Sequence[str] = FOR_CLIENTS, *, where: str = "arr_coc") -> Options:
-        """Build options from the JSON of a client, which may name sources but no file of this machine.
+        """Build options from the JSON of a client, which may name sources but no file on this machine.
 
         Args:
-            given: What the client sent.
-            names: What it may set.
-            where: What messages call the place.
+            given: The JSON object that the client sent.
+            names: The options it may set.
+            where: The name of that object in error messages.
 
         Returns:
             The options; an allocation in them is an `Allocation`.
@@ -175,66 +175,66 @@ class Options:
 
     @property
     def by_need(self) -> bool:
-        """Whether the question decides how many tokens are spent."""
+        """Return whether the question decides how many tokens are spent."""
         return self.budget == AUTO
 
     def override(self, **changes: object) -> Options:
-        """Replace what was given: values of None leave a field as it is."""
+        """Return a copy with these fields replaced; a value of None leaves its field as it is."""
         given = {name: value for name, value in changes.items() if value is not None}
         return replace(self, **given) if given else self
 
     def default(self, **usual: object) -> Options:
-        """Fill fields that are None with the entry point's own values."""
+        """Return a copy whose fields that are None have these values."""
         return self.override(**{name: value for name, value in usual.items() if getattr(self, name) is None})
 
     @property
     def layout(self) -> str:
-        """The strategy, or the default one."""
+        """Return the name of the strategy, or of the default one."""
         return self.strategy or DEFAULT_STRATEGY
 
     def to_json(self) -> JsonObject:
-        """List the fields that differ from their defaults, as JSON."""
+        """Return the fields that differ from their defaults, as JSON."""
         usual = Options()
         own = {name: getattr(self, name) for name in NAMES if getattr(self, name) != getattr(usual, name)}
         return json.loads(json.dumps(own, default=str))
 
     def wanted(self, full: int) -> int:
-        """Tokens that may be spent on a picture that costs `full` at level 0 everywhere; it may be above that."""
+        """Return the budget in tokens for a picture that costs `full` in full detail; it may exceed `full`."""
         if isinstance(self.budget, int):
             return self.budget
         return share_of(full, self.budget if isinstance(self.budget, float) else DEFAULT_SHARE)
 
     def tokens(self, full: int) -> int:
-        """Tokens to spend on such a picture: a budget above its full count means all of it."""
+        """Return the tokens to spend on such a picture: the budget, at most `full` and the ceiling."""
         return self.capped(min(self.wanted(full), full))
 
     def reads(self, full: int, relevance: object = "auto") -> int:
-        """Lines that may be read of such a picture: none where most of it is shown, so that little is to choose."""
+        """Return how many lines OCR may read: none if the budget shows most of the picture anyway."""
         by_itself = isinstance(relevance, str) and relevance == "auto"
         lines = MOST_LINES if self.ocr is True else int(self.ocr)
         return lines if by_itself and self.tokens(full) <= MOST_READ_SHARE * full else 0
 
     def capped(self, tokens: int) -> int:
-        """`tokens`, at most the ceiling."""
+        """Limit `tokens` to the ceiling."""
         return tokens if self.ceiling is None else min(tokens, self.ceiling)
 
     def notes(self, full: int, name: str = "the whole picture") -> tuple[str, ...]:
-        """Say where a picture does not reach the budget, or where the ceiling lowered it."""
+        """Note a budget that is above the full cost of the picture, or that the ceiling lowered."""
         if self.total:
             return ()
         asked = self.budget if isinstance(self.budget, list) else [self.wanted(full)]
         if self.ceiling is not None and max(min(one, full) for one in asked) > self.ceiling:
-            return (f"no picture may cost more than {self.ceiling} tokens here: the budget was lowered to that",)
+            return (f"the budget was lowered to {self.ceiling} tokens, the most that a picture may cost here",)
         above = isinstance(self.budget, int) and self.budget > full
-        return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
+        return (f"budget {self.budget} is above the {full} tokens of {name}: shown in full detail",) if above else ()
 
     def check_fixed(self, what: str) -> None:
-        """Refuse the budget "auto" where it cannot be found."""
+        """Refuse the budget "auto" where it cannot be computed."""
         if self.by_need:
-            raise InputError(f'budget="auto" is found for one picture at a time; give {what} a number or a share')
+            raise InputError(f'budget="auto" works for one picture at a time; give {what} a number or a share')
 
     def check_alone(self, name: str) -> None:
-        """Refuse an allocation or a preset beside what it decides."""
+        """Refuse an allocation or a preset together with options that it decides."""
         given = [other for other in DECIDES[name] if getattr(self, other) is not None]
         if getattr(self, name) is not None and given:
             raise InputError(f"{name} cannot be combined with {', '.join(given)}; pass one of them")
@@ -244,12 +244,12 @@ NAMES = tuple(item.name for item in fields(Options))
 
 
 def as_options(options: Options | None) -> Options:
-    """The options of a call, or the defaults; `InputError` where something else was given."""
+    """Return the options of a call, or the defaults; raise `InputError` for anything else."""
     return Options() if options is None else of_kind(options, Options, "options")
 
 
 def check_budget(budget: object) -> int | float | list[int] | str | None:
-    """A number of tokens as int, a share as float, "auto", or one number for each picture."""
+    """Return a budget as tokens (int), share (float), "auto", or a list with one number for each picture."""
     if budget is None or budget == AUTO:
         return None if budget is None else AUTO
     if isinstance(budget, str) and budget.strip().isdigit():
@@ -264,7 +264,7 @@ def check_budget(budget: object) -> int | float | list[int] | str | None:
 
 
 def check_question(query: object) -> str:
-    """Refuse an empty question, or one that a model would choke on, before anything is loaded."""
+    """Refuse an empty or overlong question before anything is loaded."""
     if not isinstance(query, str) or not query.strip():
         raise InputError('the question is empty; ask something, for example "What number is on the red sign?"')
     if len(query) > LONGEST_QUESTION:
@@ -273,7 +273,7 @@ def check_question(query: object) -> str:
 
 
 def check_device(device: object) -> None:
-    """Raise `InputError` where a device cannot be used."""
+    """Raise `InputError` if a device cannot be used."""
     if isinstance(device, str) and device == "cpu":
         return
     if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(device)):

@@ -68,7 +68,7 @@ def test_where_one_picture_is_not_all_it_is_refused():
         lambda: watch([PAPER], "the date", "auto"),
         lambda: eye.ask("the date", "auto", Options(preset="two_pass")),
     ):
-        with pytest.raises(InputError, match=r'budget="auto" is found for one picture'):
+        with pytest.raises(InputError, match=r'budget="auto" works for one picture'):
             ask()
     with pytest.raises(InputError, match="leave out total"):
         Options(budget="auto", total=True)

@@ -164,7 +164,7 @@ def test_what_is_no_json_and_the_grip_of_another_model_are_told(tmp_path):
         as_grip(str(tmp_path))
     with pytest.raises(InputError, match="was measured; run arr-coc calibrate"):
         as_grip("nobody/nothing")
-    with pytest.raises(InputError, match="grip= is the name"):
+    with pytest.raises(InputError, match="grip must be the name"):
         as_grip(3)
     assert as_grip(None) is None
     assert as_grip("mini") == MINI

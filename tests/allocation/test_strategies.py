@@ -60,7 +60,7 @@ def test_one_seed_gives_one_allocation(strategy):
 
 @pytest.mark.parametrize("strategy", strategy_names())
 def test_an_option_that_a_strategy_does_not_take_is_refused(strategy):
-    with pytest.raises(InputError, match="budegt= is no option"):
+    with pytest.raises(InputError, match="budegt= is not an option"):
         allocate(SPOT, BUDGET, strategy=strategy, strategy_options={"budegt": 3, **extras(strategy)})
 
 

@@ -132,7 +132,7 @@ def test_the_budget_can_be_everything_and_one(arr_coc: ArrCoc, photo: Path, tmp_
         outcome = arr_coc("look", photo, "what?", "--budget", budget, "--out", tmp_path)
         assert outcome.code == 0
         assert json.loads((tmp_path / "street.allocation.json").read_text())["budget"] == min(budget, 48)
-        assert ("all of it is seen" in outcome.out) == (budget > 48), "a ceiling is no mistake, but it is told"
+        assert ("shown in full detail" in outcome.out) == (budget > 48), "a ceiling is no mistake, but it is told"
 
 
 def test_usage_errors_are_one_line_too(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini, 
         assert (
             eye.ask("what?", 9, options=Options(strategy="uniform", max_new_tokens=1)).allocation.strategy == "uniform"
         )
-    assert any("all of it is seen" in note for note in eye.ask("what?", 999, options=Options(max_new_tokens=1)).notes)
+    assert any("in full detail" in note for note in eye.ask("what?", 999, options=Options(max_new_tokens=1)).notes)
 
 
 def test_mistakes_get_one_clear_line(stock, tmp_path):

@@ -319,13 +319,13 @@ def test_clicks_land(case: Any, numbers: range, upstream: Upstream, address: str
 
 
 UNKNOWN = {
-    "a tool of tomorrow": ({"type": "computer_20991231", "name": "computer"}, "points in a way"),
+    "a tool of tomorrow": ({"type": "computer_20991231", "name": "computer"}, "coordinates of an unknown kind"),
     "thousandths": (
         {"name": "click", "description": "on the screen, 0-1000", "input_schema": CLICK["parameters"]},
         "may",
     ),
-    "no screen": ({"name": "plot", "description": "A chart.", "input_schema": CLICK["parameters"]}, "may point"),
-    "no picture here": (ANTHROPIC, "a screen is not in the request"),
+    "no screen": ({"name": "plot", "description": "A chart.", "input_schema": CLICK["parameters"]}, "may use"),
+    "no picture here": (ANTHROPIC, "a screen that it does not contain"),
 }
 
 

@@ -70,7 +70,7 @@ async def use_stdio(root: Path) -> None:
         for path in ("../secret.png", "way-out.png", "/etc/passwd", "none.png", "", "a\0", "x" * 5000):
             refused = await client.call_tool("look_closer", {**asked, "path": path})
             assert refused.is_error
-            assert "is no file below" in text_of(refused)
+            assert "is not a file below" in text_of(refused)
         assert "3 pages, more than 2" in text_of(await client.call_tool("look_closer", {**asked, "path": "three.pdf"}))
         assert "budget" in text_of(await client.call_tool("look_closer", {**asked, "budget": -1}))
 

@@ -207,7 +207,7 @@ def test_one_that_goes_wrong_takes_nobody_along(server: Served, wanted: Callable
             until(lambda: server.engine.waiting == 4)
             gate.opened.set()
             held.result()
-            assert wrong.result() == (500, "something went wrong inside")
+            assert wrong.result() == (500, "internal error; see the log")
             assert unfit.result()[0] == 400
             for one, budget in zip(right, (48, 24), strict=True):
                 assert one.result().choices[0].message.content == wanted(PINK, budget=budget).text

@@ -24,10 +24,10 @@ class BenchOptions:
     """What all suites can be asked."""
 
     out: Path | None = option(None, "Folder for rows and JSON; a run that was stopped resumes from it.")
-    as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
+    as_json: bool = option(False, "Print JSON only.", flag="--json")
     device: str = option("cpu", "cpu, cuda, cuda:1.")
     workers: int = option(1, "Processes, each on one thread.", least=1)
-    seconds: float | None = option(None, "Begin nothing after this many seconds, and show what is there.")
+    seconds: float | None = option(None, "Start nothing new after this time, and show the results so far.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class NeedleOptions(BenchOptions):
     n: int | None = option(None, "Questions of each family. [default: 2048]", least=1)
     quick: bool = option(False, "20 questions of each family: under 3 minutes on 2 cores.")
     family: tuple[str, ...] = option((), "Only this family; may be repeated.")
-    size: str = option("512x512", "Of the pictures.", metavar="HEIGHTxWIDTH")
+    size: str = option("512x512", "Size of the pictures.", metavar="HEIGHTxWIDTH")
     seed: int = option(1, "Seed of the test pictures.")
     weights: Path | None = option(None, "Folder with mini and scorer. [default: those of the package]")
 
@@ -66,7 +66,7 @@ class RealOptions(BenchOptions):
 @dataclass(frozen=True, kw_only=True)
 class RivalsOptions(BenchOptions):
     data: tuple[str, ...] = option((), "Folders or tables as for `bench real`. [default: 40 drawn pages]")
-    limit: int | None = option(None, "Questions of each set, drawn by the seed.", least=1)
+    limit: int | None = option(None, "Number of questions of each set, drawn by the seed.", least=1)
     ways: tuple[str, ...] = option((), "Only ways whose names contain one of these.")
     keeps: str = option("1/4", "Shares of the full tokens.")
     seed: int = option(0, "Seed of the drawn questions.")
@@ -94,7 +94,7 @@ class VideoBenchOptions(BenchOptions):
     n: int | None = option(None, "Needle clips. [default: 512]", least=1)
     quick: bool = option(False, "8 clips of 4 frames at 1/16.")
     frames: int = option(8, "Frames of each clip.", least=2)
-    family: tuple[str, ...] = option((), "Of Needle World, in turn. [default: cards]")
+    family: tuple[str, ...] = option((), "Families of Needle World, in turn. [default: cards]")
     keep: tuple[float, ...] = option((), "Shares of the full tokens; may be repeated. [default: 1/32 … 1/4]")
     batch: int = option(8, "Clips at a time.", least=1)
     threads: int = option(2, "Threads of the optical flow.", least=1)
@@ -105,7 +105,7 @@ class VideoBenchOptions(BenchOptions):
 @dataclass(frozen=True, kw_only=True)
 class SpeedOptions(BenchOptions):
     repeats: int = option(15, "Runs for each median; whole commands are run five times at most.", least=1)
-    tiny: bool = option(False, "With --device: tiny shapes, only to see that it runs.")
+    tiny: bool = option(False, "With --device: use tiny shapes, only to check that it runs.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +119,8 @@ class HypothesesBenchOptions(BenchOptions):
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(BenchOptions):
     each: int = option(15, "Hard pictures of each family.", least=1)
-    side: int = option(512, "Of the pictures, in pixels.", least=256)
-    keep: float = option(0.5, "Share of the full tokens, all looks together.")
+    side: int = option(512, "Side of the pictures in pixels.", least=256)
+    keep: float = option(0.5, "Share of the full tokens, for all looks together.")
     seed: int = option(38, "Seed of the pictures.")
 
 

@@ -25,9 +25,9 @@ class TemperatureOptions:
     weights: Path | None = option(None, "Folder with mini and scorer. [default: the package's]")
     n: int = option(512, "Validation questions of each family and allocation.")
     family: tuple[str, ...] = option((), "Only this family; may be repeated.")
-    seed: int = option(20, "Of the validation pictures.")
+    seed: int = option(20, "Seed of the validation pictures.")
     device: str = option("cpu", "cpu, cuda, cuda:1.")
-    as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
+    as_json: bool = option(False, "Print JSON only.", flag="--json")
 
 
 def main(arguments: Sequence[str]) -> None:

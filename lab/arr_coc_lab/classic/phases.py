@@ -80,11 +80,11 @@ class ClassicBatch:
 class ClassicOptions(RunOptions):
     """How the selectors are taught."""
 
-    folder: Path = option(Path("runs/classic"), "where the checkpoint and the curve are kept")
-    pictures: int = option(2100, "drawn for each of three shapes")
-    judged: int = option(350, "validation pictures that are judged")
-    batch: int = option(48, "pictures a step")
-    learning_rate: float = option(2e-3, "of AdamW")
+    folder: Path = option(Path("runs/classic"), "Folder for the checkpoint and the curve.")
+    pictures: int = option(2100, "Pictures to draw for each of three shapes.")
+    judged: int = option(350, "Validation pictures.")
+    batch: int = option(48, "Pictures a step.")
+    learning_rate: float = option(2e-3, "Learning rate of AdamW.")
 
 
 class ClassicTraining(Training[ClassicOptions]):

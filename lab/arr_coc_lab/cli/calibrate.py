@@ -26,9 +26,9 @@ def command(
     model: Model = MINI,
     n: Annotated[int, typer.Option("--n", help="Pictures; half of them choose the heads, half test the choice.")] = 280,
     seed: Seed = 77,
-    out: Annotated[Path | None, typer.Option(help="The file to write. [default: where attach and ask look]")] = None,
-    only: Annotated[str | None, typer.Option(help="Measure only glance (heads) or grip (sizes of letters).")] = None,
-    texts: Annotated[int, typer.Option(help="For the grip: how many texts of each height.")] = 8,
+    out: Annotated[Path | None, typer.Option(help="File to write. [default: where attach and ask read it]")] = None,
+    only: Annotated[str | None, typer.Option(help="Measure only glance (heads) or grip (letter sizes).")] = None,
+    texts: Annotated[int, typer.Option(help="For the grip: number of texts of each height.")] = 8,
     device: Device = "cpu",
     as_json: OnlyJson = False,
 ) -> None:

@@ -35,7 +35,7 @@ class Posed(NamedTuple):
 
 def command(
     keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, one for each family.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn pictures, one for each family.")] = 7,
     out: OutFolder = Path("out/demo"),
     device: Device = "cpu",
     as_json: OnlyJson = False,

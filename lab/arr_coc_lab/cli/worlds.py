@@ -12,21 +12,21 @@ from arr_coc.app.cli.options import OnlyJson
 from arr_coc.core.errors import InputError
 from arr_coc.options import check_device
 
-Number = Annotated[int, typer.Option("--n", help="How many pictures or pages.")]
+Number = Annotated[int, typer.Option("--n", help="Number of pictures or pages.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
 Out = Annotated[Path, typer.Option(help="Folder for the pictures and the records.")]
-Size = Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures, in pixels.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+Size = Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the pictures in pixels.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")]
 
 
 def needle(
     family: Annotated[
-        str, typer.Option(help="cards, forms, receipts, scenes, signs, zoo, …; all: n of each.")
+        str, typer.Option(help="cards, forms, receipts, scenes, signs, zoo, …; all: --n of each.")
     ] = "cards",
     n: Number = 16,
     seed: Seed = 0,
     size: Size = "512x512",
-    split: Annotated[str, typer.Option(help="train, or test: typefaces held out.")] = "train",
+    split: Annotated[str, typer.Option(help="train, or test with held-out typefaces.")] = "train",
     difficulty: Annotated[str | None, typer.Option(help="nursery, easy, normal or hard.", show_default=False)] = None,
     out: Out = Path("out/needle"),
     device: Device = "cpu",
@@ -60,9 +60,9 @@ def pages(
     n: Number = 24,
     seed: Seed = 0,
     out: Out = Path("out/pages"),
-    layouts: Annotated[str, typer.Option(help="Such as invoice_boxes,pie. [default: all]", show_default=False)] = "",
-    split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
-    workers: Annotated[int, typer.Option(help="Processes that draw.")] = 1,
+    layouts: Annotated[str, typer.Option(help="Layouts: invoice_boxes,pie. [default: all]", show_default=False)] = "",
+    split: Annotated[str, typer.Option(help="train, or val with held-out layouts and typefaces.")] = "train",
+    workers: Annotated[int, typer.Option(help="Processes that draw pages.")] = 1,
     as_json: OnlyJson = False,
 ) -> None:
     """Draw forms, letters, bills, tables, charts and screens, with questions and the boxes of their answers.

@@ -4,7 +4,7 @@ A training is a subclass of `Training`. It builds its modules and optimizers and
 
     @dataclass(frozen=True, kw_only=True)
     class MyOptions(RunOptions):
-        batch: int = option(64, "pictures a step")
+        batch: int = option(64, "Pictures a step.")
 
     class MyTraining(Training[MyOptions]):
         def __init__(self, options, accelerator):
@@ -63,16 +63,16 @@ class RunOptions:
     """Options of every training. total: seconds over which the learning rate falls; a run that is stopped and started
     again goes on until `total` or `steps`, whichever is given."""
 
-    seconds: float = option(480.0, "how long this run may take, drawing included")
-    total: float = option(0.0, "seconds of the whole training, all runs together; 0: those of this run")
-    steps: int = option(0, "steps, all runs together, for an exactly repeatable run; 0: by the time")
-    seed: int = option(0, "of every random choice")
-    device: str = option("", "cpu, cuda, cuda:1; empty: a GPU where there is one")
-    folder: Path = option(Path("runs/train"), "where the checkpoint and the curve are kept")
-    out: Path | None = option(None, "where what was trained is written [$OUT, else export in the folder]")
-    checkpoint_every: float = option(120.0, "seconds between checkpoints; 0: after every step")
-    judge_every: float = option(60.0, "seconds between judgements on pictures set aside, where there are any")
-    say_every: float = option(10.0, "seconds between points of the curve; with --steps every step is one")
+    seconds: float = option(480.0, "Time limit of this run in seconds, drawing included.")
+    total: float = option(0.0, "Seconds of the whole training, over all runs; 0: those of this run.")
+    steps: int = option(0, "Steps of the whole training, exactly repeatable; 0: until the time is over.")
+    seed: int = option(0, "Seed of every random choice.")
+    device: str = option("", "cpu, cuda or cuda:1; empty: a GPU if there is one.")
+    folder: Path = option(Path("runs/train"), "Folder for the checkpoint and the curve.")
+    out: Path | None = option(None, "Folder for the result. [$OUT, else export in --folder]")
+    checkpoint_every: float = option(120.0, "Seconds between checkpoints; 0: after every step.")
+    judge_every: float = option(60.0, "Seconds between evaluations on held-out pictures, if there are any.")
+    say_every: float = option(10.0, "Seconds between points of the curve; with --steps, every step is one.")
 
     @property
     def whole(self) -> float:

@@ -57,14 +57,12 @@ WHOLE = ("Describe the picture", "What is happening here?", "How many things are
 class BalancingOptions(OutcomeOptions):
     """Options of the law."""
 
-    rule: str = option("answers", "what is learned from", choices=("answers", "boxes"))
-    taught: int = option(700, "pictures that are learned from, of those that are credited")
-    batch: int = option(16, "pictures a step")
-    kinds: int = option(
-        100, "questions of each kind by which tensions are centred, and as many by which they are shown"
-    )
-    learned: tuple[str, ...] = option(("tensions", *DOES), "which numbers of the law", choices=NUMBERS)
-    learning_rate: float = option(0.03, "of AdamW")
+    rule: str = option("answers", "Learn from answers of a reader, or from boxes.", choices=("answers", "boxes"))
+    taught: int = option(700, "Pictures to learn from, of those with a credit.")
+    batch: int = option(16, "Pictures a step.")
+    kinds: int = option(100, "Questions of each kind to centre the tensions on, and as many to show them on.")
+    learned: tuple[str, ...] = option(("tensions", *DOES), "Numbers of the law to learn.", choices=NUMBERS)
+    learning_rate: float = option(0.03, "Learning rate of AdamW.")
 
 
 def known_of(drawn: Drawn, number: int) -> Known:

@@ -68,22 +68,22 @@ JUDGED = 96
 class MiniOptions(RunOptions):
     """What `train mini` is asked beside what every training is asked."""
 
-    total: float = option(960.0, "seconds of the whole training, all runs together")
-    folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
-    start_from: Path | None = option(None, "an export of an earlier training, of the same width")
-    learning_rate: float = option(2e-3, "of the reader")
-    warm_up: int = option(200, "steps")
-    decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
-    scale: float = option(1.0, "share of the usual batch size and buffer, for machines with little memory")
-    reuse: float = option(5.0, "how often a rendered picture is read on average")
-    largest: int = option(1024, "leave out canvases with a longer side")
-    width: int = option(MiniConfig.width, "of the reader")
-    print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
-    print_share: float = option(0.6, "of the pictures, those set from type")
-    smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
-    window_share: float = option(0.3, "of the steps, those that see a part of a larger picture")
-    eager: bool = option(False, "do not compile the reader, which takes a minute and makes a GPU twice as fast")
-    misheard: float = option(0.12, "of an answer's letters, those shown wrong while the reader learns to say it")
+    total: float = option(960.0, "Seconds of the whole training, over all runs.")
+    folder: Path = option(Path("runs/mini"), "Folder for the checkpoint and the curve.")
+    start_from: Path | None = option(None, "Start from the export of an earlier training of the same width.")
+    learning_rate: float = option(2e-3, "Learning rate of the reader.")
+    warm_up: int = option(200, "Warm-up steps.")
+    decay_from: float = option(0.4, "Share of the training after which the learning rates fall.")
+    scale: float = option(1.0, "Factor on batch size and buffer; below 1 for machines with little memory.")
+    reuse: float = option(5.0, "How often a drawn picture is used, on average.")
+    largest: int = option(1024, "Longest side of canvases in pixels; larger ones are left out.")
+    width: int = option(MiniConfig.width, "Width of the reader.")
+    print: str = option("", "Atlas of typefaces for printed pages besides Needle World; needle: its own.")
+    print_share: float = option(0.6, "Share of printed pages among the pictures.")
+    smallest_type: float = option(SMALLEST, "Smallest type to learn from, em in pixels; evaluation starts at 6.")
+    window_share: float = option(0.3, "Share of steps on a part of a larger picture.")
+    eager: bool = option(False, "Do not compile the reader; compiling takes a minute and doubles the speed of a GPU.")
+    misheard: float = option(0.12, "Share of an answer's letters replaced by wrong ones in training.")
 
 
 class MiniTraining(Training[MiniOptions]):

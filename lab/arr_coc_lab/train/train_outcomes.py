@@ -108,18 +108,18 @@ ROWS = {
 class OutcomeOptions(RunOptions):
     """Options of all rows together."""
 
-    seconds: float = option(450.0, "how long all of it may take")
-    rows: tuple[str, ...] = option(tuple(ROWS), "which rows", choices=tuple(ROWS))
-    pictures: int = option(4200, "drawn to learn from, at the most")
-    judged: int = option(1050, "test pictures of all kinds")
-    unseen: int = option(504, "test pictures that name a category kept aside")
-    side: int = option(512, "of the pictures, in pixels")
-    start: int = option(20, "steps by boxes at the beginning of some rows")
-    reader: str = option(MINI, "the frozen reader; mini, or an export of `train mini`")
-    readings: int = option(4096, "readings at a time, for memory")
-    batch: int = option(64, "pictures a step")
-    learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
-    folder: Path = option(Path("runs/outcomes"), "where checkpoints and curves are kept")
+    seconds: float = option(450.0, "Time limit of all rows in seconds.")
+    rows: tuple[str, ...] = option(tuple(ROWS), "Rows of the table to train.", choices=tuple(ROWS))
+    pictures: int = option(4200, "Maximum number of pictures to learn from.")
+    judged: int = option(1050, "Test pictures of all kinds.")
+    unseen: int = option(504, "Test pictures that name a held-out category.")
+    side: int = option(512, "Side of the pictures in pixels.")
+    start: int = option(20, "First steps that learn from boxes, for some rows.")
+    reader: str = option(MINI, "The frozen reader: mini, or an export of `train mini`.")
+    readings: int = option(4096, "Readings at a time; fewer need less memory.")
+    batch: int = option(64, "Pictures a step.")
+    learning_rate: float = option(1.6e-3, "Highest learning rate, of both optimizers.")
+    folder: Path = option(Path("runs/outcomes"), "Folder for checkpoints and curves.")
 
     def __post_init__(self) -> None:
         if self.side < 128 or self.side % 128:

@@ -41,17 +41,17 @@ TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 class PromptOptions(RunOptions):
     """What this training is asked besides."""
 
-    data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
-    model: str = option(MINI, "the model that learns: mini, a folder or a name on the hub")
-    keeps: tuple[float, ...] = option((0.25,), "budgets practised, shares of all visual tokens")
-    relevance: str = option("auto", "where the tokens go: as for `arr-coc ask`, or the folder of a scorer")
-    rank: int = option(8, "of the adapters")
-    learning_rate: float = option(2e-4, "of AdamW, at its highest")
-    batch: int = option(4, "records a step")
-    held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
-    judged: int = option(16, "held-out questions that are asked at each judgement")
-    judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
-    folder: Path = option(Path("runs/prompts"), "where the checkpoint and the curve are kept")
+    data: Path = option(help="Your records: a folder with records.jsonl, a .jsonl or a .parquet file.")
+    model: str = option(MINI, "Model to train: mini, a folder or a name on the hub.")
+    keeps: tuple[float, ...] = option((0.25,), "Budgets to train with, as shares of all visual tokens.")
+    relevance: str = option("auto", "Source of relevance, as for `arr-coc ask`, or the folder of a scorer.")
+    rank: int = option(8, "Rank of the adapters.")
+    learning_rate: float = option(2e-4, "Highest learning rate of AdamW.")
+    batch: int = option(4, "Records a step.")
+    held_out: float = option(0.2, "Share of pictures held out for evaluation.")
+    judged: int = option(16, "Held-out questions at each evaluation.")
+    judge_every: float = option(600.0, "Seconds between evaluations; there is always one before and one after.")
+    folder: Path = option(Path("runs/prompts"), "Folder for the checkpoint and the curve.")
 
     def __post_init__(self) -> None:
         if not self.keeps or not all(0 < keep <= 1 for keep in self.keeps):

@@ -92,18 +92,18 @@ NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 class ScorerOptions(RunOptions):
     """Options of the scorer on drawn pictures."""
 
-    pages: int = option(0, "pages of Office World to learn from")
-    aside: int = option(0, "pages of the layouts kept aside, to judge on")
-    learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
-    print: str = option("", "an atlas of type to set pages from; needle: from Needle World's own type; empty: none")
-    print_share: float = option(0.6, "of what is not Needle World, printed pages, where there are other pages too")
-    needle_share: float = option(0.5, "of every batch")
-    scale: float = option(1.0, "of the batches and of what is drawn, for machines with little memory")
-    workers: int = option(1, "processes that draw pages")
-    start: Path | None = option(None, "a scorer's folder to go on from")
-    skip: float = option(0.0, "the share of the stages to leave out at the beginning, for a scorer that reads")
-    judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
-    folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
+    pages: int = option(0, "Pages of Office World to learn from.")
+    aside: int = option(0, "Pages of held-out layouts to evaluate on.")
+    learning_rate: float = option(1.6e-3, "Highest learning rate, of both optimizers.")
+    print: str = option("", "Atlas of typefaces for printed pages; needle: Needle World's own; empty: no such pages.")
+    print_share: float = option(0.6, "Share of printed pages among those outside Needle World.")
+    needle_share: float = option(0.5, "Share of Needle World in every batch.")
+    scale: float = option(1.0, "Factor on batches and drawn pictures; below 1 for little memory.")
+    workers: int = option(1, "Processes that draw pages.")
+    start: Path | None = option(None, "Folder of a scorer to continue from.")
+    skip: float = option(0.0, "Share of the first stages to skip, for a scorer that can read.")
+    judged: int = option(600, "Questions about held-out pages, and as many of Needle World, at each evaluation.")
+    folder: Path = option(Path("runs/scorer"), "Folder for the checkpoint and the curve.")
 
 
 def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
@@ -298,19 +298,19 @@ ZOOM, JUDGED_CANVAS = (0.7, 1.3), 512  # of own pictures; of Needle World, when 
 class OwnOptions(RunOptions):
     """Options of the scorer on own records."""
 
-    data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
-    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes", "words"))
-    start: str = option("bundled", "the scorer to go on from: bundled, or a folder")
-    reader: str = option(MINI, "with outcomes: the frozen reader; mini, or an export of `train mini`")
-    held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
-    mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
-    drawn: int = option(210, "Needle pictures that are drawn for that")
-    canvas: int = option(512, "side in pixels of the crops that are learned from")
-    batch: int = option(6, "pictures a step")
-    learning_rate: float = option(2e-4, "of AdamW, at its highest")
-    judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
+    data: Path = option(help="Your records: a folder with records.jsonl, a .jsonl or a .parquet file.")
+    source: str = option("boxes", "What to learn from.", flag="--from", choices=("boxes", "outcomes", "words"))
+    start: str = option("bundled", "Scorer to continue from: bundled, or a folder.")
+    reader: str = option(MINI, "With outcomes, the frozen reader: mini, or an export of `train mini`.")
+    held_out: float = option(0.2, "Share of pictures held out for evaluation.")
+    mix: float = option(0.5, "Share of drawn pictures in every batch, so that little data does not ruin the scorer.")
+    drawn: int = option(210, "Number of these drawn pictures.")
+    canvas: int = option(512, "Side in pixels of the crops to learn from.")
+    batch: int = option(6, "Pictures a step.")
+    learning_rate: float = option(2e-4, "Highest learning rate of AdamW.")
+    judged: int = option(40, "Held-out questions, and as many of Needle World, at each evaluation.")
     judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
-    folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
+    folder: Path = option(Path("runs/own-scorer"), "Folder for the checkpoint and the curve.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.mix < 1:

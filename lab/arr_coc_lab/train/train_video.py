@@ -50,13 +50,13 @@ LOOK_COST = 0.02  # what looking at a place again costs, in units of the loss
 class VideoOptions:
     """Options of the search."""
 
-    out: Path = option(Path("runs/video"), "where the settings and the record are written")
-    clips: int = option(4, "clips of each family")
-    frames: int = option(8, "frames of a clip")
-    side: int = option(256, "of the square canvas, in pixels")
-    tries: int = option(120, "settings that are tried, at most")
-    seed: int = option(0, "of the clips")
-    threads: int = option(2, "for the motion of clips")
+    out: Path = option(Path("runs/video"), "Folder for the settings and the record.")
+    clips: int = option(4, "Clips of each family.")
+    frames: int = option(8, "Frames of a clip.")
+    side: int = option(256, "Side of the square canvas in pixels.")
+    tries: int = option(120, "Maximum number of settings to try.")
+    seed: int = option(0, "Seed of the clips.")
+    threads: int = option(2, "Threads for the motion of clips.")
 
 
 # ---- clips, measured and carried -------------------------------------------------------------------------------------

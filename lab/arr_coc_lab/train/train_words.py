@@ -125,21 +125,21 @@ def loss_of(found: Tensor, batch: Batch) -> Tensor:
 class WordsOptions(RunOptions):
     """How the chooser is trained."""
 
-    seconds: float = option(900.0, "how long this run may take, drawing included")
-    folder: Path = option(Path("runs/words"), "where the checkpoint and the curve are kept")
-    data: Path | None = option(None, "one's own records, instead of drawn pages: a folder, a .jsonl or a .parquet file")
-    start: Path | None = option(None, "a folder with a chooser of this size, to go on from; the bundled one by --data")
-    source: str = option("words", "where their answers are", flag="--from", choices=("words", "boxes"))
-    pages: int = option(18000, "pages that are drawn")
-    aside: int = option(400, "pages of the layouts kept aside, to judge by")
-    others: int = option(100, "pages of Needle World, for each of its families and sizes")
-    questions: int = option(8, "of each page")
-    batch: int = option(64, "questions a step")
-    rate: float = option(1e-3, "of AdamW")
-    width: int = option(WIDTH, "of the network")
-    layers: int = option(LAYERS, "of the network")
-    forget: float = option(0.25, "share of words whose letters are hidden")
-    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "processes that draw")
+    seconds: float = option(900.0, "Time limit of this run in seconds, drawing included.")
+    folder: Path = option(Path("runs/words"), "Folder for the checkpoint and the curve.")
+    data: Path | None = option(None, "Your records, instead of drawn pages: a folder, a .jsonl or a .parquet file.")
+    start: Path | None = option(None, "Folder of a chooser of this size to start from; with --data, the bundled one.")
+    source: str = option("words", "Find answers by words or boxes.", flag="--from", choices=("words", "boxes"))
+    pages: int = option(18000, "Pages to draw.")
+    aside: int = option(400, "Pages of held-out layouts to evaluate on.")
+    others: int = option(100, "Pages of Needle World, for each of its families and sizes.")
+    questions: int = option(8, "Questions about each page.")
+    batch: int = option(64, "Questions a step.")
+    rate: float = option(1e-3, "Learning rate of AdamW.")
+    width: int = option(WIDTH, "Width of the network.")
+    layers: int = option(LAYERS, "Layers of the network.")
+    forget: float = option(0.25, "Share of words whose letters are hidden.")
+    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "Processes that draw pages.")
 
     def __post_init__(self) -> None:
         if not (self.pages > 0 and self.aside > 0 and 0 <= self.forget < 1):

@@ -1,4 +1,4 @@
-"""`arr-coc mcp`: looking closer as a tool of any agent, by the Model Context Protocol. Needs 'arr-coc[mcp]'."""
+"""`arr-coc mcp`: tools for agents by the Model Context Protocol, such as looking closer. Needs 'arr-coc[mcp]'."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Result = TypeVar("Result")
 
 
 class AgentTools:
-    """The files below one folder, and the tools that read them. model: whose tokens are counted."""
+    """The tools, which read files below one folder. model: tokens are counted as this model does."""
 
     def __init__(self, root: Path, model: str, limits: web.Limits) -> None:
         self.root, self.limits, self.table = root.resolve(strict=True), limits, table_for(model)
-        # Nothing is sent to this address: only the packing of a proxy is used.
+        # Nothing is sent to this address; only the packer of the proxy is used.
         own = ProxyLimits(**vars(limits), look_seconds=limits.seconds)
         self.packer = Packer(ProxySettings("http://127.0.0.1", limits=own))
 
     def find(self, path: str) -> Path:
-        """A file below the root, and not too large."""
+        """Return a file below the root that is not too large."""
         found, there = self.root, False
         with suppress(OSError, ValueError):  # names that no file can have
             found = (self.root / path).resolve()
             there = found.is_relative_to(self.root) and found.is_file()
         if not there:
-            raise ToolError(f"{path!r} is no file below {self.root}; give the path of one inside that folder")
+            raise ToolError(f"{path!r} is not a file below {self.root}; give the path of one inside that folder")
         if found.stat().st_size > self.limits.upload:
             raise ToolError(f"{path} has more than {self.limits.upload / 2**20:g} MB; make it smaller")
         return found
@@ -99,7 +99,7 @@ class AgentTools:
 
 
 async def working(context: Context, work: Awaitable[Result], words: str) -> Result:
-    """The result of a tool's work, with progress; what the caller can mend is an error in one line."""
+    """Await a tool's work and report progress; raise `ToolError` for input that the agent can correct."""
     try:
         await context.report_progress(0, 1, words)
         found = await work
@@ -110,7 +110,7 @@ async def working(context: Context, work: Awaitable[Result], words: str) -> Resu
 
 
 def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
-    """The tools as a server of the official package."""
+    """Build a server of the official package `mcp` with these tools."""
     words = f"Pictures and PDFs below {root.resolve()} can be looked at for few tokens. Paths are relative to it."
     server = MCPServer("arr-coc", instructions=words, version=__version__, log_level="WARNING")
     tools = AgentTools(root, model, limits)
@@ -120,7 +120,7 @@ def build_server(root: Path, model: str, limits: web.Limits) -> MCPServer:
 
 
 def build_http(server: MCPServer, limits: web.Limits, host: str = web.LOOPBACK, key: str | None = None) -> web.Guard:
-    """The same over HTTP at /mcp, behind the guard of every server here."""
+    """Serve the tools over HTTP at /mcp, behind `web.Guard`."""
     guard = web.Guard(server.streamable_http_app(host=host), host, key, limits)
     guard.log = logging.getLogger("arr_coc.mcp")
     return guard

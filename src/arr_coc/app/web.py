@@ -1,4 +1,4 @@
-"""What stands before every server here: who may reach it, how much a request may hold, how it is refused, and a guard.
+"""Shared parts of all servers: limits, access control, error responses, metrics, and the start of uvicorn.
 
 Imports neither a web framework nor torch before they are needed, so that a command can refuse its options at once.
 """
@@ -42,16 +42,16 @@ LOOPBACK = "127.0.0.1"
 GONE = 499
 Result = TypeVar("Result")
 SHORTEST_SECRET = 8
-# Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
+# Maximum of commas and brackets in a request: a page of words has about 200 000, and each is an object in memory.
 MOST_STRUCTURE = 400_000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """upload: bytes of one request. pixels: of all its pictures, refused by their headers. new_tokens: of one answer.
-    queue: requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token.
-    pictures: of one request, and pages of its documents that are shown. pages: that its documents have together.
-    max_budget: visual tokens that one picture may cost; None: any number."""
+    """Limits of a server. upload: bytes of a request. pixels: of all its pictures, checked by their headers.
+    new_tokens: of an answer. queue: requests that may wait. batch: requests answered at once. seconds: from arrival to
+    the last token. pictures: in a request, and document pages shown to the model. pages: of all its documents.
+    max_budget: visual tokens of one picture; None: unlimited."""
 
     upload: int = 24 * 1024 * 1024
     pixels: int = 20_000_000
@@ -66,9 +66,9 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None and not 1 <= value < math.inf:
-                raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
+                raise InputError(f"the limit {name}={value} is not possible; give a number of at least 1")
         if self.pixels > MAX_PIXELS:
-            raise InputError(f"the limit pixels={self.pixels} is not safe; give at most {MAX_PIXELS}")
+            raise InputError(f"the limit pixels={self.pixels} is too high to be safe; give at most {MAX_PIXELS}")
 
 
 LIMITS = tuple(one.name for one in fields(Limits))
@@ -84,22 +84,22 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, secret: str | None, kind: str = "key", variable: str = "ARR_COC_API_KEY") -> None:
-    """Refuse to be reached from other machines without a secret. kind: what the secret is called."""
+    """Refuse to listen for other machines without a secret. kind: "key" or "password", for messages."""
     if secret is not None and len(secret) < SHORTEST_SECRET:
         raise InputError(f"the {kind} has {len(secret)} characters; give at least {SHORTEST_SECRET}")
     if not is_loopback(host) and secret is None:
-        raise InputError(f"--bind {host} lets other machines in: set a {kind} in {variable}, or stay on {LOOPBACK}")
+        raise InputError(f"--bind {host} lets other machines in: set a {kind} in {variable}, or bind to {LOOPBACK}")
 
 
 class Refused(Exception):
-    """status: of HTTP. more: further headers. no_model: what is missing is the model."""
+    """A request that is refused. status: of HTTP. more: further headers. no_model: the model is unknown."""
 
     def __init__(
         self, status: int, words: str, more: Mapping[str, str] | None = None, *, no_model: bool = False
     ) -> None:
         super().__init__(words)
         self.no_model = no_model
-        # Words of the request may be among them, and hold half a character, which cannot be sent.
+        # Quoted words of the request may contain a lone surrogate, which cannot be encoded.
         self.status, self.words, self.more = status, words.encode(errors="replace").decode(), dict(more or {})
 
     def body(self) -> JsonObject:
@@ -117,7 +117,7 @@ class Refused(Exception):
     def of(cls, error: Exception) -> Refused:
         if isinstance(error, Refused):
             return error
-        return cls(400, str(error)) if isinstance(error, InputError) else cls(500, "something went wrong inside")
+        return cls(400, str(error)) if isinstance(error, InputError) else cls(500, "internal error; see the log")
 
 
 def crowded(seconds: int) -> Refused:
@@ -126,11 +126,11 @@ def crowded(seconds: int) -> Refused:
 
 
 def too_late(seconds: float) -> Refused:
-    return Refused(504, f"no answer within {seconds:g} s; ask for fewer tokens, or later")
+    return Refused(504, f"no answer within {seconds:g} s; ask for fewer tokens, or try again later")
 
 
 async def stoppable(work: Callable[[], Result], seconds: float, threads: Executor | None = None) -> Result:
-    """The result of work in a thread. Raises `TimeoutError` where it takes longer; the work is then called off."""
+    """Run work in a thread and return its result. Raises `TimeoutError` after `seconds`, which also stops the work."""
     unwanted = threading.Event()
 
     def run() -> Result:
@@ -146,7 +146,7 @@ async def stoppable(work: Callable[[], Result], seconds: float, threads: Executo
 
 
 async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -> Result:
-    """The result, or `Refused` as soon as the client has hung up."""
+    """Return the result of work; raise `Refused` as soon as the client disconnects."""
 
     async def hung_up() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -159,20 +159,20 @@ async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -
             return working.result()
         raise Refused(GONE, "the client has left")
     except asyncio.CancelledError as error:
-        raise Refused(503, "this server is ending") from error
+        raise Refused(503, "this server is shutting down") from error
     finally:
         working.cancel()
         leaving.cancel()
 
 
 class Guard:
-    """Around an application: the name of the host, pages of other sites, the secret, the kind and the size of a
-    request; one line of log for each. observe: called with path, status and seconds of every request."""
+    """Middleware that checks the host name, the origin, the secret, and the type and size of every request, and logs a
+    line for each. observe: called with path, status and seconds of every request."""
 
     log = logging.getLogger("arr_coc.serve")
     SECRET_NEEDED = "a key is needed: Authorization: Bearer …"
-    # What the secret is called and the variable that holds it, what a client must send to be asked for it, and the
-    # headers of every answer.
+    # Name of the secret and its environment variable, the WWW-Authenticate header for clients without it, and headers
+    # added to every answer.
     SECRET = ("key", "ARR_COC_API_KEY")
     CHALLENGE = "Bearer"
     HEADERS: tuple[tuple[bytes, bytes], ...] = ()
@@ -189,7 +189,7 @@ class Guard:
         self.application, self.secret = application, secret
         self.upload, self.most_open, self.open = limits.upload, 2 * (limits.queue + limits.batch), 0
         self.observe = observe
-        # A page of another site could reach a loopback server through a name of its own.
+        # DNS rebinding: a page of another site could reach a loopback server through its own host name.
         self.hosts = {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
 
     def must_be_json(self, path: str) -> bool:
@@ -212,7 +212,7 @@ class Guard:
         if scope["type"] == "lifespan":
             with isolated():
                 await self.application(scope, receive, send)
-        if scope["type"] != "http":  # there are no web sockets here
+        if scope["type"] != "http":  # web sockets are not used
             return
         started, status, notes = time.perf_counter(), 500, {}
         scope["arr_coc"] = notes
@@ -241,42 +241,42 @@ class Guard:
     def refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Refused | None:
         own, origin = headers.get(b"host", b"").lower(), headers.get(b"origin")
         if self.hosts is not None and re.sub(rb":\d+$", b"", own).decode("latin-1") not in self.hosts:
-            return Refused(403, "this server answers on its own machine only")
+            return Refused(403, "this server answers requests from its own machine only")
         if origin is not None and (not own or origin.lower() not in (b"http://" + own, b"https://" + own)):
-            return Refused(403, "pages of other sites may not ask here")
+            return Refused(403, "pages of other sites may not send requests here")
         locked = self.secret is not None and scope["path"] != "/health"
         if locked and not secrets.compare_digest(self.given_secret(headers), str(self.secret).encode()):
             return Refused(401, self.SECRET_NEEDED, {"WWW-Authenticate": self.CHALLENGE})
         if scope["method"] != "POST":
             return None
-        # Before a byte of a picture is taken in: what waits at all is bounded, and with it the memory.
+        # Checked before the body is read, so that open requests and their memory are bounded.
         if self.open >= self.most_open:
             return crowded(1)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        # A page of any site may send text or a form unasked; JSON it may not.
+        # Browsers let pages of any site send text or forms, but not JSON.
         if kind != b"application/json" and self.must_be_json(scope["path"]):
-            return Refused(415, "a request must be JSON and say so; send Content-Type: application/json")
+            return Refused(415, "a request must be JSON; send the header Content-Type: application/json")
         length = headers.get(b"content-length", b"")
         if not length.isdigit():
-            return Refused(411, "a request must say how long it is")
+            return Refused(411, "a request must have a Content-Length")
         if int(length) > self.most_bytes(scope["path"]):
-            return Refused(413, f"a request may have {self.upload / 2**20:g} MB; make the picture smaller")
+            return Refused(413, f"the request exceeds {self.upload / 2**20:g} MB; make the picture smaller")
         return None
 
 
 def check_structure(body: bytes) -> None:
-    """Refuse what would become too many objects, before it is read."""
+    """Refuse, before it is parsed, JSON that would become too many objects."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
         raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
 
 
 def picture_bytes(address: str) -> bytes:
-    """What a data: URL holds."""
+    """Return the bytes of a data: URL."""
     head, comma, data = address.partition(",")
     if address[:5].lower() != "data:":
-        raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
+        raise InputError("image_url must be a data: URL; this server downloads nothing")
     if not comma or not head.lower().endswith(";base64"):
-        raise InputError("a data: URL must read data:image/png;base64,…")
+        raise InputError("a data: URL must have the form data:image/png;base64,…")
     try:
         return base64.b64decode(data, validate=True)
     except ValueError as error:
@@ -284,7 +284,7 @@ def picture_bytes(address: str) -> bytes:
 
 
 class Numbers:
-    """What a server counts for Prometheus; no picture, no word and no key is in it. name: with which its own begin."""
+    """Metrics for Prometheus, free of pictures, words and keys. name: the prefix of the server's own metrics."""
 
     def __init__(self, name: str) -> None:
         from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -300,7 +300,7 @@ class Numbers:
             self.seconds.observe(seconds)
 
     def add_routes(self, api: Any, health: Callable[[], tuple[str, int]]) -> None:
-        """GET /health and /metrics. health: gives the words of /health and a status."""
+        """Add GET /health and /metrics. health: returns the text of /health and a status."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
         from starlette.responses import JSONResponse, Response
 
@@ -316,7 +316,7 @@ class Numbers:
 
 
 def run(application: Application, host: str, port: int, ready: Callable[[str], None], grace: int = 2) -> None:
-    """Serve until interrupted or terminated. ready: gets the address. grace: seconds that open answers then have."""
+    """Serve until interrupted or terminated. ready: called with the address. grace: seconds to finish open answers."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     uvicorn = import_module("uvicorn")
@@ -329,7 +329,7 @@ def run(application: Application, host: str, port: int, ready: Callable[[str], N
                 ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
 
         async def shutdown(self, sockets: list[socket] | None = None) -> None:
-            # Open pages hold streams that never end by themselves; that they are cut off is no news.
+            # Open pages hold endless streams; do not log that they are cut off.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets=sockets)
 

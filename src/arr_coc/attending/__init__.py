@@ -1,1 +1,1 @@
-"""From relevance and a budget to an `Allocation`: trees, overlays, strategies, controls."""
+"""Turn relevance and a budget into an `Allocation`: overlay, quadtree, strategies, scale."""

@@ -1,7 +1,7 @@
 """`allocate(relevance, budget, …) -> Allocation`.
 
-Maps stay where they are: overlay and quadtree work on numpy arrays and on tensors of any device alike. The controls and
-what other packages add are written in torch, which is imported for them.
+Overlay and quadtree work on numpy arrays and on tensors of any device, where the maps are. Strategies of other packages
+are written in torch, which is imported for them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .frame import Frame, as_maps, to_cells
 from .strategies import DEFAULT_STRATEGY, AllocationJob, check_options, find_strategy
 from .tree import Leaves, check_budget
 
-# Of a map's maximum, what ground beside its best places is worth where attention is all focus and no diversity.
+# Value of the surroundings of the best places at full focus, as a share of the map's maximum.
 NEAR = 0.12
 
 
@@ -38,18 +38,18 @@ def allocate(
 
     Args:
         relevance: (h, w) in [0, 1], an array, a tensor or a `Relevance`.
-        budget: Tokens that may be spent, or a share such as "25%". Above the full count means all of the picture.
-        image_size: (height, width) of the picture; without it the map has one value for each cell.
+        budget: Number of tokens, or a share such as "25%". Above the full count means the whole picture.
+        image_size: (height, width) of the picture; by default the map has one value for each cell.
         strategy: How relevance becomes regions.
-        cell: Pixels on the side of one token at level 0.
+        cell: Side in pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
-        levels: The coarsest level; 3 by default, or coarser where the budget needs it.
-        seed: For strategies that draw random numbers.
-        strategy_options: What the strategy takes by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for the
+        levels: The coarsest level; by default chosen by the strategy for the budget.
+        seed: Seed of strategies that draw random numbers.
+        strategy_options: Options of the strategy by name, such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]} for the
             laboratory's "oracle".
 
     Returns:
-        An `Allocation` that costs exactly the budget, or the full count where that is less.
+        An `Allocation` with exactly the budget, or the full count if that is less.
 
     Example:
         >>> import numpy as np
@@ -75,13 +75,13 @@ def allocate(
         found = frame.allocation(cells, scores, frame.full if strategy == "full" else tokens, strategy)
     if isinstance(budget, str) or budget <= frame.full:
         return found
-    note = f"budget {budget} is above the {frame.full} tokens of the whole picture: all of it is seen"
+    note = f"budget {budget} is above the {frame.full} tokens of the whole picture: shown in full detail"
     return replace(found, notes=(note, *found.notes))
 
 
 def surrounded(relevance: Relevance | Array) -> Relevance | Array:
-    """Give tokens that no place asks for to the surroundings of the best places: focus by the map's tension, where its
-    tensions are known. Other maps stay as they are."""
+    """Raise the surroundings of the best places by the focus of the map's tensions, so that spare tokens go there. Maps
+    without tensions stay unchanged."""
     if not isinstance(relevance, Relevance) or "focus_diversify" not in relevance.tensions:
         return relevance
     plane = relevance.map

@@ -1,6 +1,6 @@
-"""From how far a picture is read: its scale, by the grip of a model.
+"""Choose the scale at which a picture is read, by the letter heights that a model reads (its grip).
 
-A scale of 2 shows the picture twice as large: as many tokens then see less ground of larger letters.
+A scale of 2 shows the picture twice as large: the same number of tokens then covers less of it, with larger letters.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from .grip import NOT_MEASURED, Grip
 from .overlay import OVERVIEW_SHARE
 
 AUTO = "auto"
-LEAST, MOST = 0.25, 3.0  # that `auto` may choose
-LARGEST = 4.0  # that a caller may fix
-STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales that are tried, a quarter of an octave apart
-# What another scale must be read better than the picture as it is, before it is taken: resizing costs sharpness.
+LEAST, MOST = 0.25, 3.0  # range of `auto`
+LARGEST = 4.0  # maximum for callers
+STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales to try, a quarter of an octave apart
+# Another scale must be read better than scale 1 by this factor, because resizing costs sharpness.
 WORTH = 1.1
-NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
-FOCUS = 2.0  # power of the relevance by which letters count
-COARSELY = 0.2  # what is read of letters that are seen one level coarser
-PLACES = 24  # along a row of letters at which its relevance is asked
+NEARLY = 0.97  # share of the best scale's reading that suffices: of these scales the one nearest to 1 is taken
+FOCUS = 2.0  # power of the relevance in the weight of letters
+COARSELY = 0.2  # share of letters that is read one level coarser
+PLACES = 24  # samples of the relevance along a row of letters
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What there is to look at, before any question.
+    """A picture to decide about, without a question.
 
     Args:
         size: (height, width) of the picture as given.
-        frame: How the picture lies on the grid of cells that the model sees.
-        letters: Gives the heights of the picture's letters; asked only where they decide.
-        resized: Gives the frame of the picture shown this many times as large; None where it stays as it is.
-        grip: Which heights of letters the model reads, where that was measured.
+        frame: The grid of cells that the model sees.
+        letters: Returns the heights of the picture's letters; called only if needed.
+        resized: Returns the frame at another scale; None if the picture cannot be resized.
+        grip: The letter heights that the model reads, if measured.
     """
 
     size: tuple[int, int]
@@ -49,8 +49,8 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """scale: how many times as large as given the picture is shown. letters: of the canvas, where they decided.
-    grip: the model's. notes: what a reader should know."""
+    """The scale at which a picture is read. scale: resize factor. letters: of the canvas, if they decided. grip: of the
+    model. notes: what the user should know."""
 
     scale: float = 1.0
     letters: TypeHeight | None = None
@@ -59,7 +59,7 @@ class Distance:
 
 
 def check_scale(scale: object) -> float | str | None:
-    """A scale as callers give it: "auto", a number from 0.25 to 4, or None for the entry point's own."""
+    """Check a scale: "auto", a number from 0.25 to 4, or None for the default of the entry point."""
     if scale is None or (isinstance(scale, str) and scale.strip().lower() == AUTO):
         return None if scale is None else AUTO
     number = as_number(scale) if isinstance(scale, str) else scale
@@ -69,13 +69,13 @@ def check_scale(scale: object) -> float | str | None:
 
 
 def scaled_size(canvas: tuple[int, int], times: float, cell: int = 1) -> tuple[int, int]:
-    """(height, width) of a canvas shown `times` as large, in whole cells."""
+    """Multiply (height, width) of a canvas by `times`, rounded to whole cells."""
     height, width = (max(1, round(side * times / cell)) * cell for side in canvas)
     return height, width
 
 
 def cell_heights(letters: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """A map of heights → (rows, cols): the lowest letters in each cell, 0 where there are none."""
+    """Reduce a map of letter heights to (rows, cols): the smallest letters in each cell, 0 if there are none."""
     down, across = (
         np.minimum(np.arange(count + 1) * (length / count), length)
         for count, length in zip((rows, cols), letters.shape, strict=True)
@@ -87,9 +87,9 @@ def cell_heights(letters: np.ndarray, rows: int, cols: int) -> np.ndarray:
 
 
 def best_scale(grip: Grip, heights: np.ndarray, weights: np.ndarray, tried: np.ndarray, fine: np.ndarray) -> float:
-    """The one of the scales (S,) at which letters of these heights are read best; 1 where no other is worth it.
+    """Return the scale of `tried` (S,) at which letters of these heights are read best; 1 if no other is better enough.
 
-    fine: (S,) shares of what is needed that the tokens see finely at each scale.
+    fine: (S,) share of the relevance under the finest tokens at each scale.
     """
     found = (grip.reading(heights[:, None] * tried).T @ weights) * (COARSELY + (1 - COARSELY) * fine)
     here = float(found[np.argmin(np.abs(np.log(tried)))])
@@ -100,9 +100,9 @@ def best_scale(grip: Grip, heights: np.ndarray, weights: np.ndarray, tried: np.n
 
 
 def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.ndarray:
-    """(S,) how much of the relevance lies under the finest tokens, which see less ground at a larger scale.
+    """Return (S,) the share of the relevance under the finest tokens, which cover less at a larger scale.
 
-    share: of the picture that they see at scale 1.
+    share: the share of the picture that they cover at scale 1.
     """
     order = np.sort(relevance.ravel().astype(np.float64) ** FOCUS)[::-1]
     total = np.concatenate([[0.0], np.cumsum(order)])
@@ -111,16 +111,16 @@ def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.n
 
 
 def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray, tokens: int) -> Distance:
-    """From how far to read one picture for one question.
+    """Choose the scale at which to read one picture for one question.
 
     Args:
         view: The picture.
-        scale: "auto", a number, or None: auto where the grip of the model is known, else 1.
-        relevance: (h, w) where the question needs detail; it covers the picture.
-        tokens: Those that may be spent.
+        scale: "auto", a number, or None: "auto" if the grip of the model is known, else 1.
+        relevance: (h, w) map of the picture of where the question needs detail.
+        tokens: The budget.
 
     Returns:
-        The distance; at a scale of 1 without letters everything is as it always was.
+        The scale, with the letters that decided; scale 1 without letters changes nothing.
     """
     if view.resized is None:
         return Distance()
@@ -136,7 +136,7 @@ def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray
     # The canvas may be a resized picture: letters are counted in its pixels.
     ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
     found = replace(found, heights=found.heights * np.float32(ratio))
-    # What is needed of each row of letters: the most relevant of some places along it.
+    # The relevance of each row of letters: the maximum of samples along it.
     high, wide = relevance.shape
     y0, x0, y1, x1 = found.boxes.T
     y = np.clip(((y0 + y1) / 2 / size[0] * high).astype(int), 0, high - 1)
@@ -144,7 +144,7 @@ def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray
     needed = relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
     needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
     weights = found.ground * needed**FOCUS
-    # The least scale still has a cell for every token; the model reads the canvas of the largest.
+    # The smallest scale still has a cell for every token; the largest is limited by the model's canvas.
     least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
     most = MOST if grip.largest is None else float(np.clip(grip.largest / max(canvas), least, MOST))
     limits = least, max(least, most)

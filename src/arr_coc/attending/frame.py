@@ -1,4 +1,4 @@
-"""How a picture lies on the grid of level-0 cells: from maps to cells, and from leaves back to pixels."""
+"""The grid of level-0 cells over a picture: convert maps to cells, and leaves to pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.values import DEFAULT_CELL, Allocation, Relevance
 
 @dataclass(frozen=True)
 class Frame:
-    """How a picture of `image_size` lies on the grid of cells of the canvas that the backbone sees."""
+    """The grid of cells on the canvas that the model sees, for a picture of `image_size`."""
 
     image_size: tuple[int, int]
     cell: int = DEFAULT_CELL
@@ -39,21 +39,21 @@ class Frame:
         return self.grid[0] * self.grid[1]
 
     def boxes(self, cells: np.ndarray) -> np.ndarray:
-        """(N, 3) row, col, level → (N, 4) int32 y, x, height, width in pixels of the picture as given, clipped."""
+        """Convert leaves (N, 3) row, col, level to boxes (N, 4) int32 y, x, height, width in given pixels, clipped."""
         return self.rectangles(cells[:, :2], np.int64(1) << cells[:, 2:3])
 
     def rectangles(self, first: np.ndarray, extent: np.ndarray) -> np.ndarray:
-        """First cells and extents in cells, each (N, 2) → (N, 4) int32 as `boxes` gives them."""
+        """Convert first cells and extents in cells, each (N, 2), to boxes like those of `boxes`."""
         start, stop = first * self.cell, (first + extent) * self.cell
         scale = np.array(self.image_size) / np.array(self.seen)
         start = np.rint(np.minimum(start, self.seen) * scale).astype(np.int32)
         stop = np.rint(np.minimum(stop, self.seen) * scale).astype(np.int32)
-        # A picture enlarged for the backbone may have cells smaller than its pixels; a region still has one.
+        # If the model enlarges the picture, cells may be smaller than its pixels; a region has at least one pixel.
         start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
         return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
 
     def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
-        """(N, 3) leaves and (N,) scores as an `Allocation`."""
+        """Build an `Allocation` from leaves (N, 3) and scores (N,)."""
         covered = np.zeros(self.grid, dtype=bool)
         for level in np.unique(cells[:, 2]):
             row, col = cells[cells[:, 2] == level, :2].T[:, :, None, None] + np.indices((1 << level,) * 2)[:, None]
@@ -75,7 +75,7 @@ class Frame:
 
 
 def as_maps(relevance: Relevance | Array) -> Array:
-    """Relevance in every form → (B, h, w) float32, checked; B is 1 for one map."""
+    """Check relevance in any form and return (B, h, w) float32; B is 1 for one map."""
     maps = relevance.map if isinstance(relevance, Relevance) else relevance
     if not isinstance(maps, np.ndarray) and not arrays.is_tensor(maps):
         raise InputError(f"relevance must be a Relevance, an array or a tensor (rows, cols), got {shown(relevance)}")
@@ -88,13 +88,13 @@ def as_maps(relevance: Relevance | Array) -> Array:
 
 
 def to_cells(maps: Array, frame: Frame) -> Array:
-    """(B, h, w) maps that cover the picture → (B, rows, cols) mean relevance of the visible part of each cell."""
+    """Average maps (B, h, w) of the picture over the visible part of each cell: (B, rows, cols)."""
     rows, cols = frame.grid
     height, width = frame.seen
-    # As many values as cells: one for each of them, also where the last ones reach beyond the picture.
+    # A map with as many values as cells has one for each, even if the last cells extend beyond the picture.
     if tuple(maps.shape[1:]) == (rows, cols):
         return maps
-    # In double precision, so that a constant map stays constant: rounding must not break the ties of flat ground.
+    # In double precision, so that a constant map stays constant and rounding does not break ties.
     precise = arrays.float64(maps)
     down, across = (
         arrays.constant(_overlap(*side), precise)
@@ -104,7 +104,7 @@ def to_cells(maps: Array, frame: Frame) -> Array:
 
 
 def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
-    """(cells, samples) weights: the share of each cell's visible extent that falls on each sample of a map."""
+    """Return weights (cells, samples): the share of each cell's visible extent on each sample of a map."""
     edges = np.minimum(np.arange(cells + 1) * cell, length) * (samples / length)
     shared = arrays.overlaps(edges[:-1], edges[1:], samples)
     return shared / shared.sum(axis=1, keepdims=True)

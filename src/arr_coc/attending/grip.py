@@ -1,7 +1,7 @@
 """The grip of a model: how well it reads letters of each height, as `arr-coc calibrate` measured it (`grip.json`).
 
-grip = Grip.known("mini")           of a model by its name or folder, None where nothing was measured
-grip.reading([6, 12, 40])           → shares of its best reading, by the height of letters in pixels as it sees them
+grip = Grip.known("mini")           of a model by its name or folder; None if it was not measured
+grip.reading([6, 12, 40])           → accuracy relative to its best, by the height of letters in pixels as it sees them
 grip.best, grip.range               the height it reads best, and those within 95 % of it
 """
 
@@ -28,9 +28,9 @@ NOT_MEASURED = (
 
 @dataclass(frozen=True)
 class Grip:
-    """heights: of capitals in pixels, rising. accuracy: share read right at each, smoothed. best, low, high: the height
-    read best, and the range within 95 % of it. largest: the longer side of the largest canvas that is read, in pixels;
-    None where no limit is known. model: whose; empty for the cautious default."""
+    """The accuracy of a model by letter height. heights: of capitals in pixels, rising. accuracy: share read right at
+    each, smoothed. best, low, high: the height read best, and the range within 95 % of it. largest: longer side of the
+    largest canvas in pixels; None if no limit is known. model: its name; "" for the cautious default."""
 
     heights: tuple[float, ...]
     accuracy: tuple[float, ...]
@@ -42,12 +42,12 @@ class Grip:
 
     @classmethod
     def cautious(cls) -> Grip:
-        """Where nothing was measured: what every model tried so far reads, and a little less of what is far from it."""
+        """Return the default for models that were not measured: heights that every measured model reads well."""
         return cls((4, 6, 8, 10, 32, 64, 128), (0.1, 0.5, 0.9, 1.0, 1.0, 0.9, 0.6), best=20, low=9, high=45)
 
     @classmethod
     def load(cls, path: str | Path, model: str = "") -> Grip:
-        """A grip.json; one line where it is damaged or that of another model. model: whose it must be, where given.
+        """Load a grip.json; raise `InputError` if it is damaged or of another model. model: the expected name, if any.
 
         Example:
             >>> from arr_coc.core.folders import part_folder
@@ -66,7 +66,7 @@ class Grip:
 
     @classmethod
     def of(cls, document: JsonObject) -> Grip:
-        """From what `calibrate` wrote."""
+        """Build a grip from the JSON of `calibrate`."""
         if document["kind"] != GRIP or document["schema"] != SCHEMA:
             raise InputError(f"kind {document['kind']!r}, schema {document['schema']!r}")
         heights, accuracy = (tuple(float(one) for one in document[name]) for name in ("heights", "accuracy"))
@@ -83,27 +83,27 @@ class Grip:
 
     @classmethod
     def known(cls, name: str) -> Grip | None:
-        """The grip of a model that is known by this name: in its folder, or in the user's; None where there is none."""
+        """Load the grip of a model by its name or folder, from that folder or the user's; None if there is none."""
         if not name:
             return None
         path = measured_path(name, GRIP)
         return cls.load(path, grip_model(name)) if os.path.isfile(path) else None
 
     def reading(self, heights: object) -> np.ndarray:
-        """Heights of letters as the model sees them, in pixels → what it reads of what it reads at best, 0 to 1."""
+        """Return the accuracy relative to the best, 0 to 1, for heights of letters in pixels as the model sees them."""
         seen = np.maximum(np.asarray(heights, dtype=np.float64), 1e-3)
         share = np.array(self.accuracy) / max(self.accuracy)
-        # Letters of fewer pixels than were ever tried are lost twice as fast with every half octave.
+        # Below the smallest height measured, accuracy halves with every half octave.
         below = np.clip(seen / self.heights[0], 0, 1) ** 2
         return np.interp(np.log(seen), np.log(self.heights), share) * below
 
 
 def as_grip(given: object) -> Grip | None:
-    """A grip in any form that callers give it: a `Grip`, the name or folder of a model, a grip.json; or None."""
+    """Convert the argument `grip`: a `Grip`, the name or folder of a model, a grip.json; or None."""
     if given is None or isinstance(given, Grip):
         return given
     if not isinstance(given, str | os.PathLike):
-        raise InputError(f"grip= is the name of a model, its folder, a {GRIP_NAME} or a Grip, got {shown(given)}")
+        raise InputError(f"grip must be the name of a model, its folder, a {GRIP_NAME} or a Grip, got {shown(given)}")
     if os.path.isfile(given):
         return Grip.load(Path(given))
     found = Grip.known(str(given))
@@ -113,5 +113,5 @@ def as_grip(given: object) -> Grip | None:
 
 
 def grip_model(name: str) -> str:
-    """What a grip calls a model: its name on the hub, or that of its folder."""
+    """Return the name of a model in its grip: its name on the hub, or that of its folder."""
     return Path(name).name if os.path.isdir(name) else name

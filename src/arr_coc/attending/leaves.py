@@ -1,4 +1,4 @@
-"""What a model may be given: the leaves of an allocation in the order in which its tokens stand."""
+"""Order the leaves of an allocation as the tokens of a model, and check that a model can use them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .frame import Frame
 
 
 def leaves_of(allocation: Allocation) -> np.ndarray:
-    """(N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order of an
-    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first."""
+    """Return (N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order
+    of an untouched model. Leaves may overlap; of those that begin at one cell the coarse one comes first."""
     if len(allocation) == 0:
-        raise InputError("the allocation holds no region; every picture needs at least one token")
+        raise InputError("the allocation has no region; every picture needs at least one token")
     if (allocation.counts != 1).any():
         raise InputError(
-            f"strategy {allocation.strategy!r} gives some regions more than one token; here every region needs to be "
+            f"strategy {allocation.strategy!r} gives some regions more than one token, and here every region must have "
             "one: use overlay, quadtree, top_k or uniform"
         )
     return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
 
 
 def tokens_of(allocation: Allocation) -> np.ndarray:
-    """`leaves_of`, or where regions hold several tokens (T, 4) float64: top, left, height and width in cells of every
-    token, in the same order."""
+    """Return `leaves_of`, or if regions have several tokens (T, 4) float64: top, left, height and width in cells of
+    every token, in the same order."""
     if not len(allocation) or (allocation.counts == 1).all():
         return leaves_of(allocation)
     boxes = token_boxes(allocation)
@@ -34,8 +34,8 @@ def tokens_of(allocation: Allocation) -> np.ndarray:
 
 
 def token_grids(counts: np.ndarray, extents: np.ndarray) -> np.ndarray:
-    """Tokens and cells (N, 2) of regions → (N, 2) int64 rows and columns of tokens in each: exactly its count, the
-    tokens as square as they can be; of two ways alike the one with fewer rows, for text runs across."""
+    """Arrange the tokens of regions, with extents (N, 2) in cells, in (N, 2) int64 rows and columns: exactly the count,
+    as square as possible; of two equal ways the one with fewer rows, because text runs horizontally."""
     kinds, inverse = np.unique(np.column_stack([counts, extents]), axis=0, return_inverse=True)
     grids = np.ones((len(kinds), 2), dtype=np.int64)
     for number, (count, height, width) in enumerate(kinds.tolist()):
@@ -48,7 +48,7 @@ def token_grids(counts: np.ndarray, extents: np.ndarray) -> np.ndarray:
 
 
 def token_boxes(allocation: Allocation) -> np.ndarray:
-    """(T, 4) float64: top, left, height, width in cells of every token, region after region and row after row."""
+    """Return (T, 4) float64: top, left, height, width in cells of every token, region by region, row by row."""
     first, extent = allocation.leaf_cells()[:, :2].astype(np.float64), allocation.extents()
     grids = token_grids(allocation.counts, extent)
     owner = np.repeat(np.arange(len(allocation)), allocation.counts)
@@ -59,7 +59,7 @@ def token_boxes(allocation: Allocation) -> np.ndarray:
 
 
 def ordered_leaves(leaves: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Leaves (N, 3) in the order of `leaves_of`, or `InputError` where one does not lie on a grid of rows × cols."""
+    """Sort leaves (N, 3) in the order of `leaves_of`; raise `InputError` if one is not on the grid of rows × cols."""
     level = leaves[:, 2]
     if (level < 0).any() or (level > COARSEST_LEVEL).any():
         raise InputError(f"the level of a region must be 0 to {COARSEST_LEVEL}")
@@ -82,7 +82,7 @@ def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
 
 
 def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
-    """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
+    """Convert the regions from pixels of the model's canvas to pixels of the picture as given (height, width)."""
     frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
     boxes = frame.rectangles(allocation.leaf_cells()[:, :2], allocation.extents())
     height, width = frame.image_size

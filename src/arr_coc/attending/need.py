@@ -1,10 +1,10 @@
-"""How many tokens a question needs of a picture: what `budget="auto"` stands for.
+"""Estimate how many tokens a question needs of a picture, for `budget="auto"`.
 
     need_of(relevance, "How much is the tea?", frame, scale=1.4, most=192)      → Need(8, "it needs the ground of 4 …")
 
-A question about one value lights a few cells, one about a whole scene lights many, and a map that knows nothing is as
-wide as the picture. So the ground of the map is counted, as large as it is read: small print is shown larger and needs
-more. The words of the question come on top: places and numbers of things, whole scenes, and what is at stake.
+A question about one value marks a few cells of the map, one about a whole scene many, and an uninformed map all of
+them. So the marked area is counted, at the scale at which it is read: small print is shown larger and needs more. Words
+of the question may raise the number: about places, about numbers of things, about whole scenes, and high stakes.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ..knowing.language.tables import DATA, read_table
 from .distance import MOST, Distance, cell_heights
 from .frame import Frame, to_cells
 
-# Tokens for every cell of the ground that a question needs, for a picture of up to SMALL cells, and for every further
-# one: what is large holds more that looks alike. Found on drawn pictures and pages of other seeds than those of
+# Tokens for each marked cell, for the rest of a picture of up to SMALL cells, and for each further cell, because large
+# pictures have more distractors. Fitted on drawn pictures and pages with other seeds than those of
 # docs/concepts/budget.md.
 EACH, REST, SMALL, FURTHER = 0.5, 5.0, 256, 1 / 10
-# The share of the picture that the place and the number of things need, and how much more where stakes are grave.
+# Minimum share of the picture for questions about places and about numbers of things; factor for grave stakes.
 SHARES, CAREFUL = {"places": 1 / 16, "counting": 1 / 8}, 2.0
-# Letters of which less is read than this, of what is read at best, are lost; where so much of what a question needs is
-# lost, a note says so.
+# Letters with a relative accuracy below the first are lost; if more than the second of the relevant letters is lost, a
+# note says so.
 READ, LOST = 0.5, 0.25
-# Cells of less relevance, of the highest, are not needed.
+# Cells below this share of the highest relevance are not needed.
 NEEDED = 0.1
 
 
 class Need(NamedTuple):
-    """tokens: to spend. why: the reason for that number."""
+    """The tokens that a question needs. tokens: to spend. why: the reason for that number."""
 
     tokens: int
     why: str
@@ -43,11 +43,11 @@ class Need(NamedTuple):
 def need_of(relevance: np.ndarray, query: str, frame: Frame, *, scale: float, most: int) -> Need:
     """Count the tokens that a question needs, 1 to `most`.
 
-    relevance: (h, w), where it needs detail. frame: of the picture at scale 1. scale: how many times as large the
-    picture is read.
+    relevance: (h, w), where it needs detail. frame: of the picture at scale 1. scale: factor at which the picture is
+    read.
     """
     cells, table = _cells(relevance, frame), read_table(DATA / "senses.toml")
-    # As many cells of the highest relevance hold all of the map.
+    # Area of the map: its sum in cells of the highest relevance.
     ground = float(cells.sum() / cells.max()) if cells.max() > 0 else float(cells.size)
     wanted = EACH * ground * scale + REST + FURTHER * max(0, cells.size - SMALL)
     why = f"it needs the ground of {ground:.0f} cells" + ("" if scale == 1 else f", read {scale:.3g} times as large")
@@ -64,14 +64,14 @@ def need_of(relevance: np.ndarray, query: str, frame: Frame, *, scale: float, mo
 
 
 def lost_letters(relevance: np.ndarray, allocation: Allocation, distance: Distance) -> float:
-    """The height in pixels at which letters are seen that a question needs and the model does not read; 0 where few are
-    lost, or no budget would show them. distance: at which the allocation was made."""
+    """Return the height in pixels of relevant letters that are shown too small for the model; 0 if few are lost, or no
+    budget would show them. distance: of the allocation."""
     if distance.letters is None or distance.grip is None:
         return 0.0
     grip, cells = distance.grip, _cells(relevance, _frame(allocation))
     given, levels = cell_heights(distance.letters.map, *cells.shape), allocation.level_map()
     seen = given * distance.scale / np.exp2(np.where(levels < 0, levels.max() + 1, levels))
-    # What is read at no distance is not lost by a budget.
+    # Letters that the model reads at no scale are not lost by the budget.
     at_best = np.max([grip.reading(given * times) for times in (distance.scale, 1.0, MOST)], axis=0)
     needed = np.where((given > 0) & (cells >= NEEDED * cells.max()), cells, 0.0)
     lost = needed * (grip.reading(seen) < READ) * (at_best >= READ)

@@ -1,23 +1,23 @@
-"""`overlay`: coarse leaves that cover the picture, and finer ones of any level on top, each for its gain per token.
+"""`overlay`: coarse leaves that cover the picture, and finer ones of any level on top, chosen by their gain per token.
 
-Leaves may lie on one another; what is seen of a place is the finest leaf over it. So one more fine cell costs one token
-(a tiling pays three for every split), and every budget from 1 to full is met exactly.
+Leaves may overlap; each place is seen by the finest leaf over it. So one more fine cell costs one token (a tiling pays
+three for every split), and every budget from 1 to full is met exactly.
 
-The order in which leaves are wanted is a sort, not a loop:
+The leaves are chosen by a sort, not a loop:
 
-1. the overview, the finest uniform tiling that a quarter of the budget pays for (`overview_of`);
-2. then all finer nodes by what a token gains there: a single cell its own relevance; a coarser leaf, whose token is
-   spread over more ground, `COARSE_GAIN` of its mean relevance or of its parent's, whichever is less, because it is
-   for wide relevance and not for the edge of a small spot. What stands out goes before the leaves around it, flat
-   ground is refined level by level.
+1. first the overview, the finest uniform tiling that costs at most a quarter of the budget (`overview_of`);
+2. then all finer nodes by the gain of a token: for a single cell its own relevance; for a coarser leaf, whose token is
+   spread over more area, `COARSE_GAIN` times its mean relevance or its parent's, whichever is less, because it is for
+   wide relevance and not for the edge of a small spot. Cells that stand out come before the leaves around them; flat
+   areas are refined level by level.
 
-A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
-its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
-indicator functions: the longest beginning of the order whose rank is within the budget has exactly the budget's rank,
-and with the budget of the full picture nothing but all the cells is left. More relevance never takes a
-leaf away from a place: raising a cell moves it forward at least as far as any leaf around it, and among leaves of level
-1 and more the coarser always come before those inside them. But a leaf that had become the one quarter still seen of it
-may be whole again, where its neighbours, which rise with the mean around them, took the token of another quarter.
+A leaf that is wholly covered by finer ones would be a wasted token: it costs nothing, and if only one of its quarters
+is still visible it becomes that quarter. So the tokens of a set of nodes are the rank of their indicator functions: the
+longest prefix of the order whose rank is within the budget has exactly the budget's rank, and with the full budget only
+cells are left. More relevance never removes a leaf from a place: raising a cell moves it forward at least as far as any
+leaf around it, and among leaves of level 1 and above the coarser always come before those inside them. But a leaf that
+had become its one visible quarter may become whole again, if its neighbours, which rise with the mean around them, took
+the token of another quarter.
 
 Written once for numpy (one picture, no torch) and torch (batches, any device).
 """
@@ -36,16 +36,16 @@ from ..core.arrays import Array
 from ..core.values import COARSEST_LEVEL
 from .tree import Leaves, Tree, build_tree, gather_nodes, node_sums, pool
 
-# One token in this many may be spent on the overview. Chosen on validation pictures, as is
+# The overview may cost the budget divided by this. Chosen on validation pictures, as is
 # COARSE_GAIN: lab/LOG.md has the numbers.
 OVERVIEW_SHARE = 4
-# What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
-# not mere noise, to go before what lies around it.
+# Gain of a leaf of 2×2 cells or more, as a factor of its mean relevance. Above 1, so that only a cell that stands out,
+# and not mere noise, comes before the leaf around it.
 COARSE_GAIN = 4 / 3
 
 
 class Overview(NamedTuple):
-    """level: the coarsest level of the picture's leaves. always: whether its tiling is laid whatever the relevance."""
+    """The overview of a picture. level: the coarsest level of its leaves. always: whether its tiling is always used."""
 
     level: int
     always: bool
@@ -53,9 +53,9 @@ class Overview(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def overview_of(rows: int, cols: int, budget: int, levels: int | None = None) -> Overview:
-    """The overview of a grid at a budget: the finest tiling of at most a quarter of it.
+    """Choose the overview of a grid for a budget: the finest tiling of at most a quarter of it.
 
-    levels: the coarsest level allowed. Where no tiling is that small there is none, and relevance decides alone.
+    levels: the coarsest level allowed. If no tiling is small enough, there is none, and relevance alone decides.
     """
     tree = build_tree(rows, cols, COARSEST_LEVEL if levels is None else levels)
     for level in range(1, tree.levels + 1):
@@ -71,10 +71,10 @@ def overlay(
     levels: int | None = None,
     scored: Array | None = None,
 ) -> Leaves:
-    """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
+    """Choose leaves for relevance (B, rows, cols) of level-0 cells, numpy or torch, exactly on each picture's budget.
 
     budgets: one for each picture, 1 to full. levels: the coarsest level allowed. scored: (B, rows, cols), the map whose
-    means are the leaves' scores, where it is not the one that decides.
+    means become the scores of leaves, if it is not the one that decides.
     """
     rows, cols = relevance.shape[1:]
     views = [overview_of(rows, cols, budget, levels) for budget in budgets]
@@ -86,24 +86,24 @@ def overlay(
 
 
 def token_gains(relevance: Array) -> Array:
-    """(B, rows, cols) relevance → (B, full): what each token of a picture gains, the first first; it never rises.
+    """Return (B, full) the gain of each further token for relevance (B, rows, cols); gains never rise.
 
-    Without an overview, which belongs to a budget: what a token of this picture is worth beside one of another.
+    Without an overview, which depends on a budget, so that tokens of different pictures can be compared.
     """
     library, (batch, rows, cols) = arrays.namespace(relevance), relevance.shape
     tree = build_tree(rows, cols, COARSEST_LEVEL)
     gains = node_gains(node_sums(relevance, tree), tree)
     order = node_order(gains, tree, [Overview(tree.levels, False)] * batch)
     cost, _, _ = _costs(order, tree)
-    # A node adds a token, or takes the place of one that it hides. Those that add one come first, in their order.
+    # A node adds a token or replaces one that it hides. Keep those that add one, in order.
     adds = library.concatenate([cost[:, :1], cost[:, 1:] - cost[:, :-1]], axis=1)
     return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
 def node_gains(sums: Array, tree: Tree) -> Array:
-    """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
+    """Compute the gain of a token (B, nodes) from the relevance inside every node (B, nodes).
 
-    No leaf of level 1 or more gains less than those inside it: it comes before them.
+    No leaf of level 1 or above gains less than those inside it, so it comes before them.
     """
     library = arrays.namespace(sums)
     means = sums / arrays.like(tree.areas, sums) * COARSE_GAIN
@@ -113,27 +113,27 @@ def node_gains(sums: Array, tree: Tree) -> Array:
         if level < tree.levels:
             own = library.minimum(own, arrays.doubled(_grid(means, tree, level + 1), *tree.shape(level)))
         gains.append(own if level == 1 else library.maximum(own, pool(gains[-1], "max")))
-    # No negative zero: it would sort apart.
+    # Adding 0.0 removes negative zeros, which would sort differently.
     return library.concatenate([grid.reshape(len(sums), -1) for grid in reversed(gains)], axis=1) + 0.0
 
 
 def node_order(gains: Array, tree: Tree, views: Sequence[Overview]) -> Array:
-    """(B, nodes) gains → (B, nodes) int64: the nodes in the order in which they are wanted.
+    """Sort nodes by gain: (B, nodes) → (B, nodes) int64.
 
-    Coarser nodes first among equals, then `tree.fair_order`.
+    Among equals coarser nodes come first, then `tree.fair_order`.
     """
     library = arrays.namespace(gains)
     level = arrays.like(tree.nodes_table[:, 2].copy(), gains)
     top = arrays.like(np.array([[view.level] for view in views]), gains)
     laid = arrays.like(np.array([[view.level if view.always else -1] for view in views]), gains)
-    # What is coarser than the overview lies wholly under it.
+    # Nodes coarser than the overview are wholly covered by it.
     gains = library.where(level == laid, library.inf, library.where(level > top, -1.0, gains))
     fair = arrays.like(tree.fair_order, gains)
     return fair[arrays.largest_first(gains[:, fair], gains.shape[1])]
 
 
 def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
-    """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
+    """Return (B, nodes) bool: the visible leaves of the longest prefix of the order (B, nodes) within the budget."""
     library, batch = arrays.namespace(order), len(order)
     cost, time, covered = _costs(order, tree)
     allowed = arrays.like(np.array(budgets)[:, None], order)
@@ -145,18 +145,18 @@ def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
         bare = covered[level - 1] >= taken[:, :, None]
         quarters = pool(bare * 1, "sum")
         leaves.append((here & (quarters > 1)).reshape(batch, -1))
-        # Seen in one quarter only: that quarter, then, for the same token.
+        # Visible in one quarter only: use that quarter, for the same token.
         moved = arrays.doubled(here & (quarters == 1), *tree.shape(level - 1)) & bare
     leaves.append((_grid(present, tree, 0) | moved).reshape(batch, -1))
     return library.concatenate(leaves, axis=1)
 
 
 def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
-    """(B, nodes) order → (B, nodes): tokens of what is seen after each node of the order; (B, nodes): the place of each
-    node in it; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
+    """Return for an order (B, nodes): the visible tokens after each of its nodes (B, nodes); the place of each node in
+    it (B, nodes); and by level (B, rows, cols) when a node's area is covered, by itself or by nodes inside it."""
     library, (batch, number) = arrays.namespace(order), order.shape
     time = arrays.ranks(order)
-    # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
+    # When a node is wholly covered by nodes inside it; from then on it is not visible.
     covered = [_grid(time, tree, 0)]
     hidden = []
     for level in range(1, tree.levels + 1):
@@ -172,32 +172,32 @@ def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
 
 
 def _grid(values: Array, tree: Tree, level: int) -> Array:
-    """(B, nodes) → (B, rows, cols) of one level."""
+    """Return the values (B, rows, cols) of one level from (B, nodes)."""
     return values[:, tree.nodes(level)].reshape(len(values), *tree.shape(level))
 
 
 # ---- one budget over many pages --------------------------------------------------------------------------------------
 #
-# All tokens of all pages stand in one order by what they gain, and the budget is the beginning of that order. So
-# relevance decides between pages as it does inside one, and a page that is believed more never gets fewer.
+# All tokens of all pages are sorted by gain, and the budget is spent on the first of them. So relevance decides between
+# pages as it does inside one, and more belief in a page never reduces its tokens.
 
 
 def page_gains(cells: np.ndarray | None, full: int, belief: float = 1.0) -> np.ndarray:
-    """(full,) float64: what each token of a page gains, never rising.
+    """Return (full,) float64: the gain of each further token of a page, never rising.
 
-    cells: (rows, cols) relevance; None where nothing on the page is known to be relevant. belief: in the page.
+    cells: (rows, cols) relevance; None if nothing on the page is known to be relevant. belief: the weight of the page.
     """
     if cells is None or not cells.any():
         return np.zeros(full)
-    # In one order whatever the rounding of a product: what never rises stays so.
+    # Make the gains monotone in spite of rounding.
     return np.minimum.accumulate(token_gains(cells[None].astype(np.float32))[0].astype(np.float64)) * belief
 
 
 def share_tokens(gains: Sequence[np.ndarray], budget: int, *, overview: bool = True) -> list[int]:
-    """Tokens of each page: exactly `budget` in all, or every token of every page where that is less.
+    """Share tokens between pages: exactly `budget` in all, or every token of every page if that is less.
 
-    overview: whether every page keeps a token where all of these fit into a quarter of the budget. Among equal gains,
-    such as those of blank ground, the page with the best first token goes first; pages that are alike take turns.
+    overview: whether every page gets a token, if these fit into a quarter of the budget. Among equal gains, such as
+    those of blank areas, the page with the best first token comes first; equal pages take turns.
 
     Example:
         >>> share_tokens([np.array([4.0, 1.0, 0.0]), np.array([3.0, 2.0])], 3)

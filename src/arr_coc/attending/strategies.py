@@ -1,7 +1,7 @@
-"""One table of strategies: name → the function that lays out the tokens, and the options it takes.
+"""The table of strategies: name → the function that allocates tokens, and its options.
 
 Another package adds one by an entry point of the group `arr_coc.strategies`: its name is the strategy's name, and it
-points at a `Strategy`. Functions are imported when they are first called.
+names a `Strategy`. Functions are imported on first use.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DEFAULT_STRATEGY = "overlay"
 
 @dataclass(frozen=True)
 class AllocationJob:
-    """What a strategy is given.
+    """The input of a strategy.
 
-    maps: (1, h, w) relevance at its own resolution. cells: (1, rows, cols) the same on level-0 cells. budget: tokens.
-    options: what the strategy takes by name.
+    maps: (1, h, w) relevance at its own resolution. cells: (1, rows, cols) the same on level-0 cells. budget: in
+    tokens. options: of the strategy, by name.
     """
 
     maps: Array
@@ -47,11 +47,11 @@ class AllocationJob:
         return tree_for(*self.frame.grid, self.budget, self.levels)
 
     def leaves(self, cells: Array) -> Leaves:
-        """The overlay of a map (1, rows, cols)."""
+        """Return the overlay of a map (1, rows, cols)."""
         return overlay(cells, [self.budget], levels=self.levels)
 
     def generator(self) -> torch.Generator:
-        """Random numbers are drawn on the CPU, so that a seed means the same on every device."""
+        """Return a generator on the CPU, so that a seed gives the same result on every device."""
         return import_module("torch").Generator().manual_seed(self.seed)
 
     def option(self, name: str, default: object = None) -> Any:
@@ -66,10 +66,10 @@ class AllocationJob:
 
 @dataclass(frozen=True)
 class Strategy:
-    """One way of spending a budget.
+    """A way of spending a budget.
 
-    function: `AllocationJob` → `Leaves` or an `Allocation`; or "module:name" of one. options: what it takes by name.
-    leaves: whether its regions are leaves of one token each. without_torch: whether an array is laid out by numpy.
+    function: `AllocationJob` → `Leaves` or an `Allocation`; or "module:name" of one. options: names of its options.
+    leaves: whether its regions are leaves of one token each. without_torch: whether it runs on numpy arrays.
     """
 
     name: str
@@ -87,7 +87,7 @@ BUILT_IN = {
     for strategy in (
         Strategy("overlay", lambda job: job.leaves(job.cells), without_torch=True),
         Strategy("quadtree", lambda job: quadtree(job.cells, job.tree, job.budget), without_torch=True),
-        # Plain down-sampling, and level 0 everywhere: what others are compared with.
+        # Baselines: plain down-sampling, and level 0 everywhere.
         Strategy("uniform", lambda job: quadtree(job.cells * 0 + 1, job.tree, job.budget)),
         Strategy("full", lambda job: quadtree(job.cells, job.tree, job.tree.full)),
     )
@@ -95,12 +95,12 @@ BUILT_IN = {
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Every name that `strategy=` takes: the library's own, then those of other packages."""
+    """List the names of all strategies: the library's own, then those of other packages."""
     return tuple(dict.fromkeys((*BUILT_IN, *plugins(GROUP))))
 
 
 def find_strategy(name: object) -> Strategy:
-    """The strategy of this name; `InputError` with the nearest name where there is none."""
+    """Return the strategy of this name; raise `InputError` with the most similar name if there is none."""
     if isinstance(name, str) and name in BUILT_IN:
         return BUILT_IN[name]
     point = plugins(GROUP).get(name) if isinstance(name, str) else None
@@ -115,9 +115,9 @@ def find_strategy(name: object) -> Strategy:
 
 
 def check_options(strategy: str, options: Iterable[str]) -> None:
-    """Refuse options that the strategy does not take: a mistyped name must not be ignored."""
+    """Refuse options that the strategy does not have, such as mistyped names."""
     known = find_strategy(strategy).options
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
-            raise InputError(f"{name}= is no option{meant(name, known)}: strategy {strategy!r} {takes}")
+            raise InputError(f"{name}= is not an option{meant(name, known)}: strategy {strategy!r} {takes}")

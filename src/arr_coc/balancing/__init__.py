@@ -1,1 +1,1 @@
-"""Balancing: one relevance map from several ways of knowing."""
+"""Balance several ways of knowing into one relevance map."""

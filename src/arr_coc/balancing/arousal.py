@@ -1,8 +1,8 @@
-"""Arousal: how much is at stake, and what that does to a relevance map: nothing when calm, a sharper map when alert,
+"""Arousal: estimate how much is at stake and change a relevance map by it: nothing when calm, a sharper map when alert,
 tunnel vision in fear.
 
-Stakes are what a wrong answer would cost, guessed from the words of the question: a prior, not a judgement. Whole words
-only: "total" is about money, "totality" is about an eclipse.
+Stakes are the cost of a wrong answer, guessed from the words of the question. Only whole words count: "total" is about
+money, "totality" about an eclipse.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ..knowing.language.senses import named_phrases
 from ..knowing.language.tables import DATA, read_table
 
 ALERT, FEAR = 0.3, 0.7
-# Above one: values below 1 shrink, small ones most. (Its inverse would lift them and flatten the map.)
+# Above one, so that values below 1 shrink, small ones most. (Its inverse would raise them and flatten the map.)
 GAMMA = 1.5
-# In fear two regions are seen and little else; each reaches so far from its best place, in longer sides of the map.
+# Number of regions that stay in fear, and their radius around the best place, as a share of the map's longer side.
 FEARED_REGIONS, FEARED_REACH = 2, 0.12
 BOOST, SUPPRESSION = 2.0, 0.3
 STAKES_WEIGHT, UNCERTAINTY_WEIGHT = 0.6, 0.3
-# Stakes of a question that says nothing of them.
+# Stakes of a question without a known word.
 UNKNOWN = 0.2
-# From these stakes on, life may depend on it, and a doubt counts twice.
+# Stakes at which a life may depend on the answer; doubt then counts twice.
 GRAVE = 0.9
 
 
 def arousal_of(stakes: float, uncertainty: float) -> float:
-    """.6 stakes + .3 uncertainty, in [0, 1]. (The source adds .1 of recent failures, which no caller counts.)"""
+    """Return .6 stakes + .3 uncertainty, in [0, 1]. (The source adds .1 of recent failures, which no caller counts.)"""
     return STAKES_WEIGHT * stakes + UNCERTAINTY_WEIGHT * uncertainty
 
 
 def first_arousal(question: str, ways: Sequence[np.ndarray]) -> tuple[float, tuple[str, ...]]:
-    """Estimate arousal before any answer, and say in a note why, unless it is calm.
+    """Estimate arousal before any answer, with a note that gives the reason, unless it is calm.
 
-    The question's words say what is at stake; uncertainty is how far the ways of knowing, maps (h, w) of one size,
-    contradict each other. It counts twice where the stakes are grave, so that fear can be reached by one look.
+    Stakes come from the words of the question; uncertainty is the contradiction between the ways of knowing, maps
+    (h, w) of one size. It counts twice if the stakes are grave, so that one look can reach fear.
     """
     (stakes, words), doubt = keyword_stakes(question), contradiction(ways)
     value = arousal_of(stakes, min(1.0, 2 * doubt) if stakes >= GRAVE else doubt)
@@ -50,8 +50,8 @@ def first_arousal(question: str, ways: Sequence[np.ndarray]) -> tuple[float, tup
 
 
 def contradiction(ways: Sequence[np.ndarray]) -> float:
-    """In [0, 1]: 0 where all maps (h, w) rise and fall together, one half where they know nothing of each other, 1
-    where one says yes wherever the other says no. A map that says the same everywhere takes no part."""
+    """Compute (1 − mean correlation) / 2 of maps (h, w): 0 if all agree, one half if they are unrelated, 1 if they are
+    opposite. Constant maps are ignored."""
     flat = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in ways])
     flat = flat - flat.mean(1, keepdims=True)
     length = np.sqrt((flat**2).sum(1))
@@ -65,8 +65,8 @@ def contradiction(ways: Sequence[np.ndarray]) -> float:
 def modulate(relevance: Array, arousal: float) -> Array:
     """Change a map (h, w) in [0, 1], of numpy or torch, by arousal.
 
-    Calm leaves the map alone; alert raises it to the power 1.5; fear doubles the best regions and suppresses the rest
-    to 30 %. Regions, because single places of a map are smaller than a token, and doubling them moves none.
+    Calm leaves the map unchanged; alert raises it to the power 1.5; fear doubles the best regions and reduces the rest
+    to 30 %. It doubles regions because single places are smaller than a token, so doubling them would move none.
     """
     if arousal < ALERT:
         return relevance
@@ -77,9 +77,9 @@ def modulate(relevance: Array, arousal: float) -> Array:
 
 
 def feared_regions(relevance: np.ndarray) -> np.ndarray:
-    """(h, w) → (h, w) bool: discs around the best places, none inside another; ties by position.
+    """Return (h, w) bool: discs around the best places, none centred inside another; ties by position.
 
-    A place counts by the mean of its neighbourhood, so that a spot goes before a speck.
+    Places are compared by the mean of their neighbourhood, so that a spot wins over a single pixel.
     """
     (rows, cols), padded = relevance.shape, np.pad(relevance, 1, mode="edge")
     around = sum(padded[y : y + rows, x : x + cols] for y in range(3) for x in range(3))
@@ -95,7 +95,7 @@ def feared_regions(relevance: np.ndarray) -> np.ndarray:
 
 
 def keyword_stakes(question: str) -> tuple[float, tuple[str, ...]]:
-    """The highest stakes among the words and phrases that stand in the question as whole words, and which those are."""
+    """Return the highest stakes of the words and phrases in the question, and which those are."""
     for one in read_table(DATA / "senses.toml")["stakes"]:
         if named := named_phrases(question, one["words"]):
             return one["value"], named

@@ -1,16 +1,16 @@
-"""Balancing, one stage: the maps of all sources become one relevance map, and it is known who decided.
+"""The stage balancing: turn the maps of all sources into one relevance map, and report the weight of each.
 
-    known = knowns(scene, question)                 what the sources say of one picture, one question, one budget
+    known = knowns(scene, question)                 the maps of the sources for one picture, question and budget
     balance_ways(known, read_law()).map             (h, w) in [0, 1]
 
-1. Three tensions, sigmoids of a linear law of the signs of picture, question and budget.
-2. The three ways that need no training become one map, the source "look": `tensions.balance`, sharpened, aroused.
-3. A softmax over the sources that spoke, by the same signs and by how sharp, sure and shared each map is, mixes them.
-4. Exploring may add what stands out, and the tension between compressing and particularizing sets the power to which
-   the map is raised: how steeply tokens gather. What the third tension does to them is in `attending.allocate`.
+1. Compute three tensions, sigmoids of a linear law of the signs of picture, question and budget.
+2. Join the three ways that need no training into the source "look": `tensions.balance`, sharpened, then arousal.
+3. Mix the sources that have a map by a softmax over the same signs and how sharp, sure and shared each map is.
+4. Add what stands out, if exploring, and raise the map to a power set by the tension between compressing and
+   particularizing: how steeply tokens gather. The effect of the third tension is in `attending.allocate`.
 
-Everything runs in numpy, or with gradients in torch where the law holds tensors: `Law` has every learned number, so a
-training calls `balance_ways` with one `Known` again and again.
+It runs in numpy, or with gradients in torch if the law has tensors: `Law` has every learned number, so a training calls
+`balance_ways` with the same `Known` repeatedly.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .arousal import modulate
 from .law import SOURCES, TENSION_NAMES, Law
 from .tensions import WEIGHTS, balance, sharpen
 
-# Cells along the longer side on which maps are compared.
+# Number of cells along the longer side at which maps are compared.
 SIDE = 24
-# Which way of knowing each of the library's sources is; the three of "look" have their own names.
+# The way of knowing of each of the three parts of "look", by the names used in results.
 LOOK_WAYS = {"detail": "propositional", "saliency": "perspectival", "plain words": "participatory"}
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What the sources say of one picture and one question, before it is balanced.
+    """The input of balancing: the maps of the sources for one picture and one question.
 
-    maps: (h, w) in [0, 1] by source, but for "look". size: (height, width) of the picture. signs: (12,), see `SIGNS`.
-    sure: how sure a source is of itself. plain: (3, h, w), what is there, what stands out and what plain words couple
-    to, where "look" is among the sources. arousal: of the question and of how far these three contradict each other.
-    salient: (h, w), what stands out, where the law explores. mixed: whether the centre takes part too, as it does
-    where it is not clear which source knows most.
+    maps: (h, w) in [0, 1] by source, except "look". size: (height, width) of the picture. signs: (12,), see `SIGNS`.
+    sure: how sure a source is of itself. plain: (3, h, w), the propositional, perspectival and participatory maps, if
+    "look" is among the sources. arousal: by the question and the contradiction of these three. salient: (h, w), what
+    stands out, if the law explores. mixed: whether several maps are mixed, with the centre of the picture as one of
+    them.
     """
 
     maps: Mapping[str, np.ndarray]
@@ -59,8 +59,8 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class BalancedWays:
-    """map: (h, w) in [0, 1]. weights: of each source, together 1. tensions: by name. look: the law's. All arrays or all
-    tensors."""
+    """The result of balancing. map: (h, w) in [0, 1]. weights: of each source, with sum 1. tensions: by name. look:
+    that of the law. All are arrays, or all are tensors."""
 
     map: Array
     weights: Mapping[str, Any]
@@ -68,11 +68,11 @@ class BalancedWays:
     look: Array
 
     def numbers(self) -> dict[str, float]:
-        """The tensions as numbers."""
+        """Return the tensions as numbers."""
         return {name: round(float(value), 6) for name, value in self.tensions.items()}
 
     def ways(self, kinds: Mapping[str, str]) -> dict[str, dict[str, float]]:
-        """Way of knowing → source → weight, the heaviest first. kinds: the way of each source."""
+        """Return way of knowing → source → weight, the highest first. kinds: the way of each source."""
         parts = {name: float(weight) for name, weight in self.weights.items()}
         if look := parts.pop("look", 0.0):
             first, asked = look * float(self.look[0]), float(self.tensions[TENSION_NAMES[0]])
@@ -84,7 +84,7 @@ class BalancedWays:
 
 
 def balance_ways(known: Known, law: Law) -> BalancedWays:
-    """Balance what the sources say into one map."""
+    """Balance the maps of the sources into one map."""
     signs = constant(known.signs, law.tensions)
     tensions = law.named_tensions(signs)
     planes: dict[str, Array] = {name: constant(one, law.tensions) for name, one in known.maps.items()}
@@ -103,12 +103,12 @@ def balance_ways(known: Known, law: Law) -> BalancedWays:
 
 
 def look_map(plain: Array, tensions: Mapping[str, Any], arousal: float, weights: Array = WEIGHTS) -> Array:
-    """(3, h, w), what is there, what stands out and what plain words couple to → the map of "look"."""
+    """Balance propositional, perspectival and participatory maps (3, h, w) into the map of "look"."""
     return modulate(sharpen(balance(*(one[None] for one in plain), tensions, weights))[0], arousal)
 
 
 def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array) -> dict[str, Any]:
-    """How far each map is to be believed here. How sharp and how shared a map is, is no way for a gradient."""
+    """Compute the weight of each map. No gradient flows through how sharp and how shared a map is."""
     grid = sized(known.size, SIDE, grow=True)
     cells = {name: np.asarray(on_cells(arrays.to_numpy(one), grid)) for name, one in planes.items()}
     about = np.zeros((len(SOURCES), 3))
@@ -127,7 +127,7 @@ def weights_of(planes: Mapping[str, Array], known: Known, law: Law, signs: Array
 
 
 def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mapping[str, Any]) -> Array:
-    """Add what exploring finds, and raise the map to the power by which tokens gather."""
+    """Add what stands out, if exploring, and raise the map to the power by which tokens gather."""
     if (law.learns or float(law.salient)) and known.salient is not None:
         ground = on_cells(constant(known.salient, plane), plane.shape)
         plane = plane + law.salient * tensions["exploit_explore"] * arrays.float32(ground / ground.max()) * plane.max()
@@ -139,7 +139,7 @@ def _shaped(plane: Array, known: Known, law: Law, signs: Array, tensions: Mappin
 
 
 def on_cells(plane: Array, shape: tuple[int, ...]) -> Array:
-    """A map of any size on (rows, cols) cells, its sum 1."""
+    """Resize a map of any size to (rows, cols) cells with sum 1."""
     if arrays.is_tensor(plane):
         down, across = (constant(_resizing(*pair), plane) for pair in zip(plane.shape, shape, strict=True))
         cells = down @ plane @ across.T
@@ -157,5 +157,5 @@ def _resize(plane: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _resizing(length: int, wanted: int) -> np.ndarray:
-    """(wanted, length): what `_resize` does along one axis."""
+    """Return the matrix (wanted, length) of `_resize` along one axis."""
     return _resize(np.eye(length, dtype=np.float32), (wanted, length))

@@ -1,10 +1,10 @@
-"""Which sources of relevance are asked for a picture and a question, and the map that balancing makes of them.
+"""Choose the sources of relevance for a picture and a question, and balance their maps.
 
     relevances_for("auto", scenes, questions).relevance     one `Relevance` for each picture
 
-"auto" takes the words of a page where they are known, the scorer or the glance of a model where there is one, and else
-weighs every source that may know something here. That costs nothing yet: is it a photograph, is it grey, how much of it
-is type, what does the question name? A source of little promise is not asked. What the others say, `balance` weighs.
+"auto" uses the words of a page if they are known, else the scorer or the glance of the model if there is one, else all
+sources that seem useful. Cheap signs tell which: is it a photograph, is it grey, how much of it is type, what does the
+question name? Sources with a low weight by these signs are skipped; `balance` weighs the maps of the others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .balance import Known, balance_ways, look_map
 from .law import SOURCES, Law, read_law
 from .tensions import DEFAULT_TENSIONS, WEIGHTS
 
-# A source that is believed less than this beforehand is not asked.
+# Sources whose weight by the signs is below this are skipped.
 PROMISE = 0.08
 WAYS = ("propositional", "perspectival", "participatory")
-# Sources that are weighed, and what is said where one of them decides by itself.
+# Sources that are weighed, and the reason in the note if one of them decides alone.
 ALONE = {
     "scorer": "the picture is drawn or a page",
     "photos": "the picture is a photograph",
@@ -45,12 +45,12 @@ WEIGHED = Source("weighed", "arr_coc.balancing.choosing:weighed_relevance", summ
 
 
 def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
-    """The map of one picture, whatever `relevance=` is."""
+    """Compute the map of one picture for any value of `relevance=`."""
     return relevances_for(relevance, [scene], [query]).relevance[0]
 
 
 def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-    """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
+    """Compute the maps of all pictures of a prompt. relevance: as for `find_source`, or one map for each picture."""
     maps = several_maps(relevance)
     given = [relevance] if maps is None else maps
     if (maps is not None or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
@@ -60,7 +60,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     if isinstance(relevance, str) and relevance == "auto":
         scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
         alone = [number for number, scene in enumerate(scenes) if scene.words is not None]
-    # Pictures with words by those; what is taken for the others is one source, and a glance is at all of them.
+    # Pictures with words use these; all others share one source, and a glance runs on all pictures.
     together = [number for number in range(len(scenes)) if number not in alone]
     found = Maps([None] * len(scenes))
     for members in ([together] if together else []) + [[number] for number in alone]:
@@ -81,8 +81,8 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
 
 
 def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
-    """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
-    not offer what it needs."""
+    """Return the source for `relevance=` in this scene, and a note that names it; raise `InputError` if the scene lacks
+    what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
         source, why = choose_source(scene, query)
         why = f"{why}, and {scene.remark}" if scene.remark else why
@@ -100,11 +100,11 @@ def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, s
 
 
 def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
-    """What "auto" stands for here, and why."""
+    """Choose the source for "auto", and say why."""
     if not scene.choosing:
         return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
     if scene.words is not None:
-        if not getattr(scene.words, "by_ocr", False):  # those that OCR has read may be misread: they are weighed
+        if not getattr(scene.words, "by_ocr", False):  # OCR may misread, so its words are only weighed
             return BUILT_IN["words"], "the words of the picture are known"
         return _by_kind(scene, query)
     if scene.scorer is not None:
@@ -117,7 +117,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
 
 
 def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
-    """Weigh every source that may know something about the picture; take one alone where the others promise nothing."""
+    """Weigh all sources that seem useful; use one alone if no other does."""
     wanted = promising(scene, query)
     asked = [name for name in wanted if name in ALONE] or ["look"]
     if wanted == asked and len(asked) == 1:
@@ -126,7 +126,7 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
 
 
 def promising(scene: Scene, query: str) -> list[str]:
-    """Which of the sources that are there are worth asking; the centre is always there."""
+    """Return the available sources whose weight by the signs is high enough; the centre is always available."""
     there = ["scorer", "look", "centre"] + ["words"] * (scene.words is not None)
     there += ["photos"] * (scene.photos and BUILT_IN["photos"].missing() is None)
     logits = read_law(scene.law).sources @ signs_of(scene, query)
@@ -138,7 +138,7 @@ def promising(scene: Scene, query: str) -> list[str]:
 
 
 def look_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there."""
+    """Compute the source "look"; without a question, use "what is there"."""
     query, law = query or "what is there", read_law(scene.law)
     photo = photo_coupling(scene.seen, query) if scene.photos else None
     return relevance_of(scene.sensed, query, photo, law.named_tensions(_signs(law, scene, query)), law.look)
@@ -151,8 +151,8 @@ def relevance_of(
     tensions: Mapping[str, float] = DEFAULT_TENSIONS,
     weights: np.ndarray = WEIGHTS,
 ) -> Relevance:
-    """Balance the three ways of a sensed picture into one map, which arousal sharpens by the stakes of the question's
-    words and by how far the three contradict each other. photo: as for `three_ways`. weights: as for `balance`."""
+    """Balance the three ways of a picture into one map, which arousal sharpens by the stakes of the question and the
+    contradiction between the three. photo: as for `three_ways`. weights: as for `balance`."""
     ways, notes = three_ways(texture, query, photo)
     arousal, said = first_arousal(query, ways)
     balanced = look_map(np.stack(ways), tensions, arousal, weights)
@@ -164,7 +164,7 @@ def _signs(law: Law, scene: Scene, query: str) -> np.ndarray:
 
 
 def weighed_relevance(scene: Scene, query: str) -> Relevance:
-    """The maps of several sources as one, and a line that says who decided."""
+    """Balance the maps of several sources into one, with a note of their weights."""
     known, maps = knowns(scene, query)
     found = balance_ways(known, read_law(scene.law))
     order = sorted(found.weights.items(), key=lambda one: -one[1])
@@ -178,10 +178,10 @@ def weighed_relevance(scene: Scene, query: str) -> Relevance:
 def knowns(
     scene: Scene, query: str, names: Sequence[str] = (), *, learning: bool = False
 ) -> tuple[Known, dict[str, Relevance]]:
-    """What the sources say of a picture and a question, for `balance_ways`, and each as a `Relevance`.
+    """Compute the input of `balance_ways` for a picture and a question, and each source's map as a `Relevance`.
 
-    names: which of `law.SOURCES` are asked; by default those that promise something here. learning: also what a law may
-    need that a training changes.
+    names: the sources to use, of `law.SOURCES`; by default those that seem useful. learning: include what a law may
+    need after training.
     """
     from ..knowing.words.answer import sureness_of_words
 
@@ -189,7 +189,7 @@ def knowns(
     law, whole = read_law(scene.law), scene
     maps: dict[str, Relevance] = {}
     for name in names:
-        # Each source speaks for itself, but the words are read by the scorer's light.
+        # Sources are independent, except that the words use the scorer's map.
         own = replace(scene, photos=False) if name == "look" else scene
         found = scene.pointed if name == "scorer" and scene.pointed is not None else None
         found = BUILT_IN[name].maps([own], [query]).relevance[0] if found is None else found
@@ -215,7 +215,7 @@ def knowns(
 
 
 def balanced(found: Relevance, source: Source, scene: Scene) -> Relevance:
-    """What one source found alone, with who decided. What a caller gave stays as it is."""
+    """Balance the map of a single source, and note its way of knowing. Maps from the caller stay unchanged."""
     name, law = source.name, read_law(scene.law)
     if source is WEIGHED or source.way == GIVEN:
         return found if found.ways else replace(found, ways={GIVEN: {name: 1.0}})

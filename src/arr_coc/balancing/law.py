@@ -1,5 +1,5 @@
-"""The learned numbers of balancing, one set: how much each source is believed for a picture, a question and a budget,
-and the three tensions with what they do. `balancing.json` has those that ship; `ARRCOCVIS` learns its own.
+"""The learned numbers of balancing: the weight of each source for a picture, a question and a budget, and the three
+tensions with their effects. `balancing.json` has the bundled numbers; an `ARRCOCVIS` can learn others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..knowing.signs import CONSTANT, SIGNS
 
 LAW_NAME = "balancing.json"
 BUNDLED = Path(__file__).with_name(LAW_NAME)
-# The order of the rows. The middle of the picture is a map that needs no source.
+# Order of the rows. "centre" is the middle of the picture, a map that needs no source.
 SOURCES = ("scorer", "photos", "look", "centre", "words")
 TENSION_NAMES = ("compress_particularize", "exploit_explore", "focus_diversify")
 ROWS = {"sources": SOURCES, "maps": SOURCES, "tensions": TENSION_NAMES}
@@ -29,13 +29,13 @@ ROWS = {"sources": SOURCES, "maps": SOURCES, "tensions": TENSION_NAMES}
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """Numbers as arrays of float64, or as tensors; the columns of those that read signs are `SIGNS`.
+    """The numbers, as arrays of float64 or as tensors; matrices with 12 columns are multiplied by `SIGNS`.
 
-    sources: (5, 12), a logit for each source. maps: (5, 3), what is added by how sharp, sure and shared its map is.
-    middle: added to the centre's logit where the photo map does not speak: in photographs things stand in the middle
-    more often than other sources find them. tensions: (3, 12), a logit for each. steepness: (2,), the logarithm of the
-    power to which the map is raised: a constant, and what the logit of compress ↔ particularize adds. look: (3,), the
-    weights of `tensions.balance`. salient: how much exploring adds of what stands out."""
+    sources: (5, 12), a logit for each source. maps: (5, 3), added for how sharp, sure and shared its map is. middle:
+    added to the logit of the centre without the photo map, because things in photographs are in the middle more often
+    than other sources find them. tensions: (3, 12), a logit for each. steepness: (2,), the logarithm of the power to
+    which the map is raised: a constant, and a factor of the logit of compress ↔ particularize. look: (3,), the weights
+    of `tensions.balance`. salient: how much of what stands out is added when exploring."""
 
     sources: Array
     maps: Array
@@ -47,7 +47,7 @@ class Law:
 
     @classmethod
     def of(cls, found: JsonObject) -> Law:
-        """From JSON."""
+        """Build a law from JSON."""
         rows = {name: [found[name][label] for label in labels] for name, labels in ROWS.items()}
         law = cls(**{name: np.array({**found, **rows}[name], dtype=np.float64) for name in NUMBERS})
         shapes = [np.shape(getattr(law, name)) for name in NUMBERS]
@@ -56,13 +56,13 @@ class Law:
         return law
 
     def to_json(self) -> JsonObject:
-        """What `of` reads."""
+        """Return the JSON that `of` reads."""
         plain = {name: np.asarray(getattr(self, name)).tolist() for name in NUMBERS}
         rows = {name: dict(zip(labels, plain[name], strict=True)) for name, labels in ROWS.items()}
         return {"signs": list(SIGNS), **plain, **rows}
 
     def held(self, tensions: Mapping[str, float]) -> Law:
-        """The same with these tensions for every picture and question."""
+        """Return a copy with these tensions for every picture and question."""
         shares = np.clip([tensions[name] for name in TENSION_NAMES], 1e-6, 1 - 1e-6)
         rows = np.zeros((len(TENSION_NAMES), len(SIGNS)))
         rows[:, CONSTANT] = np.log(shares / (1 - shares))
@@ -74,16 +74,16 @@ class Law:
 
     @property
     def reads_signs(self) -> bool:
-        """Whether the tensions ask what picture and question are like."""
+        """Whether the tensions depend on signs of picture and question."""
         return bool((self.tensions[:, :CONSTANT] != 0).any())
 
     def named_tensions(self, signs: Array) -> dict[str, Any]:
-        """The tensions in 0–1, of (12,) signs: numbers, or where the law learns, tensors."""
+        """Compute the tensions in 0–1 from (12,) signs: numbers, or tensors if the law has tensors."""
         values = 1 / (1 + namespace(signs).exp(-(self.tensions @ signs)))
         return dict(zip(TENSION_NAMES, values if self.learns else values.tolist(), strict=True))
 
     def steepness_of(self, signs: Array) -> Array:
-        """The power to which the map is raised before tokens are laid by it."""
+        """Compute the power to which the map is raised before tokens are allocated."""
         return namespace(signs).exp(self.steepness[0] + self.steepness[1] * (self.tensions[0] @ signs))
 
 
@@ -91,8 +91,8 @@ NUMBERS = tuple(one.name for one in fields(Law))
 
 
 def read_law(given: object = None) -> Law:
-    """The law that ships; a `Law` as it is; or that of a folder which `ARRCOCVIS.save_pretrained` or `train balancing`
-    wrote, where what its file does not say stays as it ships."""
+    """Return the bundled law, a `Law` unchanged, or the law of a folder that `ARRCOCVIS.save_pretrained` or `train
+    balancing` wrote; numbers missing there keep the bundled values."""
     if isinstance(given, Law):
         return given
     if given is not None and not isinstance(given, str | os.PathLike):
@@ -101,7 +101,7 @@ def read_law(given: object = None) -> Law:
     try:
         return _read(path, os.stat(path).st_mtime_ns)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} holds no law of balancing ({error!r}); give a folder that ARRCOCVIS wrote") from error
+        raise InputError(f"{path} has no law of balancing ({error!r}); give a folder that ARRCOCVIS wrote") from error
 
 
 @lru_cache(maxsize=8)

@@ -1,11 +1,11 @@
-"""Opponent processing: each tension pulls between two ways of spending attention; none of them ever wins for good.
+"""Opponent processing: each tension balances two ways of spending attention; neither side ever wins for good.
 
-- compress ↔ particularize: what is there to be read, against what this question couples to;
+- compress ↔ particularize: what there is to read, against what the question names;
 - exploit ↔ explore: what stands out, against what does not;
-- focus ↔ diversify: the score itself, against the score plus a bonus for being far from the places already on top.
+- focus ↔ diversify: the score itself, against the score plus a bonus for distance from the best places.
 
-Where each stands is decided by the law for every question. The formulas run on numpy arrays (one picture, no torch) and
-on tensors (batches, gradients).
+The law sets each tension for every question. The formulas run on numpy arrays (one picture, no torch) and on tensors
+(batches, gradients).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..core import arrays
 from ..core.arrays import Array
 from .law import TENSION_NAMES as TENSION_NAMES
 
-# What was set by hand, where no law is asked. Exploring and diversifying are kept small: at one half, a map and its
+# Set by hand, for callers without a law. Exploring and diversifying are small, because at one half a map and its
 # complement cancel.
 DEFAULT_TENSIONS: Mapping[str, float] = dict(zip(TENSION_NAMES, (0.6, 0.15, 0.1), strict=True))
 WEIGHTS = np.array([4 / 7, 1.0, 0.09])
 TOP_PLACES = 8
-# The three ways, balanced, are raised to this power. A tree splits by mass, so that a wide lukewarm field outbids a
-# small hot place unless the map is sharp; unsharpened, the result is close to uniform down-sampling. Chosen among seven
-# powers by the coverage of true boxes on 150 real pictures' questions, so a benchmark that uses those is not held out.
+# Power to which the balanced map is raised. A tree splits by mass, so a large area of medium values wins over a small
+# area of high ones unless the map is sharp; unsharpened, the result is close to uniform down-sampling. Chosen among
+# seven powers by coverage of true boxes on 150 real pictures, so benchmarks that use those are not held out.
 SHARPNESS = 4
 
 
@@ -41,12 +41,12 @@ def balance(
     """Balance three maps (B, h, w) in [0, 1] into one relevance map (B, h, w), each picture stretched to [0, 1].
 
     Args:
-        propositional: What is there.
-        perspectival: What stands out.
-        participatory: What the question couples to.
-        tensions: By name; an array where a tension differs between places.
-        weights: (3,), what the first pull counts beside the second, how far exploring turns what stands out over, and
-            what diversifying adds.
+        propositional: How much there is to read.
+        perspectival: How much each place stands out.
+        participatory: How much each place has to do with the question.
+        tensions: The tensions by name; an array if a tension differs between places.
+        weights: (3,): the share of the first tension's map in the sum with the second's, how far exploring inverts what
+            stands out, and how much diversifying adds.
         correction: (B, h, w), added before normalisation (a learned residual).
     """
     particularize, explore, diversify = (tensions.get(name, usual) for name, usual in DEFAULT_TENSIONS.items())
@@ -59,7 +59,7 @@ def balance(
 
 
 def normalise(maps: Array) -> Array:
-    """(B, h, w) → each picture stretched to [0, 1]; a flat picture becomes all zero."""
+    """Stretch each map of (B, h, w) to [0, 1]; a constant map becomes zero."""
     library = arrays.namespace(maps)
     low = library.amin(maps, axis=(1, 2), keepdims=True)
     span = library.amax(maps, axis=(1, 2), keepdims=True) - low
@@ -67,20 +67,20 @@ def normalise(maps: Array) -> Array:
 
 
 def sharpen(relevance: Array) -> Array:
-    """A map in [0, 1] → the map that a tree is split by; order and range stay the same."""
+    """Sharpen a map in [0, 1] for the tree that is split by it; order and range stay the same."""
     return relevance**SHARPNESS
 
 
 def distance_to_top(scores: Array) -> Array:
-    """(B, h, w) → distance to the nearest of the top-scored places, in units of the picture's diagonal.
+    """Compute the distance (B, h, w) to the nearest of the best places, in units of the picture's diagonal.
 
-    Which places are on top is a choice, not a quantity, so no gradient flows through it.
+    No gradient flows through the choice of the best places.
     """
     library = arrays.namespace(scores)
     batch, height, width = scores.shape
     best = arrays.largest_first(scores.reshape(batch, -1), min(TOP_PLACES, height * width))
     down = (arrays.like(np.arange(height), scores)[:, None] - (best // width)[:, None, :]) ** 2
     across = (arrays.like(np.arange(width), scores)[:, None] - (best % width)[:, None, :]) ** 2
-    # Whole numbers up to here, so that both libraries find the very same nearest place.
+    # Integers up to here, so that both libraries find the same nearest place.
     nearest = library.amin(down[:, :, None, :] + across[:, None, :, :], axis=-1)
     return arrays.float32(library.sqrt(arrays.float64(nearest))) / (height**2 + width**2) ** 0.5

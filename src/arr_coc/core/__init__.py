@@ -1,1 +1,1 @@
-"""What every stage stands on: values, checks, errors, files, arrays. Imports no other package."""
+"""Foundations of every stage: values, checks, errors, files, arrays. Imports no other package of the library."""

@@ -1,6 +1,6 @@
-"""The one alphabet: every character that a Needle World question, answer or picture may hold, in a fixed order.
+"""The alphabet of mini and the scorer: all characters of Needle World's questions and answers, in a fixed order.
 
-Identifier 0 is padding; identifier i + 1 is CHARACTERS[i]. A character-level tokenizer can be made from it directly.
+Identifier 0 is padding; identifier i + 1 is CHARACTERS[i].
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ PADDING = 0
 NUMBER_OF_IDS = len(CHARACTERS) + 1
 IDS = {character: index + 1 for index, character in enumerate(CHARACTERS)}
 SPACE = IDS[" "]
-# Characters of a question that the scorer takes.
+# Maximum number of characters of a question that the scorer reads.
 QUESTION = 96
 
 
 def lower_case(ids: torch.Tensor) -> torch.Tensor:
-    """Identifiers of any shape with small letters for capitals."""
+    """Replace the identifiers of capitals by those of small letters, in any shape."""
     return ids + (IDS["a"] - IDS["A"]) * ((ids >= IDS["A"]) & (ids <= IDS["Z"]))
 
 
 def text_row(text: str, length: int) -> list[int]:
-    """A text as `length` identifiers: letters without accents, what the alphabet lacks as "?", padded or cut."""
+    """Encode a text as `length` identifiers: accents are removed, unknown characters become "?", padded or cut."""
     plain = unicodedata.normalize("NFKD", text)
     letters = [character for character in plain if not unicodedata.combining(character)][:length]
     row = [IDS.get(character, IDS["?"]) for character in letters]
@@ -34,5 +34,5 @@ def text_row(text: str, length: int) -> list[int]:
 
 
 def question_row(query: str) -> list[int]:
-    """A question as the scorer reads it, in lower case."""
+    """Encode a question for the scorer, in lower case."""
     return text_row(query.lower(), QUESTION)

@@ -1,4 +1,4 @@
-"""`Answer`: what a model said, how sure it is, and the looks that led to it."""
+"""`Answer`: the text of a model, its uncertainty, and the passes that led to it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ANSWER_SCHEMA = 1
 
 @dataclass(frozen=True)
 class Pass:
-    """One look of several: where, at what cost, how much of it was exploration, and what came out.
+    """One pass: its allocation and cost, the share that explored, and its answer.
 
-    entropy: in nats, mean over the answer's tokens. margin: by how much the best token was ahead of the second best,
-    where it was least. Both at the temperature that calibrates the uncertainty.
+    entropy: in nats, mean over the answer's tokens. margin: the smallest lead of the best token over the second best.
+    Both at the temperature that calibrates the uncertainty.
     """
 
     NUMBERS: ClassVar[tuple[str, ...]] = ("tokens", "exploration", "text", "uncertainty", "entropy", "margin")
@@ -33,18 +33,18 @@ class Pass:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model said, and how it came to that.
+    """The answer of a model, and how it was found.
 
     Args:
-        text: What it said.
+        text: The answer.
         uncertainty: In [0, 1]: 1 − the calibrated probability of the text.
-        passes: The looks that led to it, each with its allocation.
-        seconds: By stage.
-        full: Visual tokens of the untouched model.
-        notes: Where the relevance came from, and what else one should know.
+        passes: The passes that led to it, each with its allocation.
+        seconds: Seconds of each stage.
+        full: Visual tokens that the untouched model would spend.
+        notes: Where the relevance came from, and what else the user should know.
         source: What the text was read from: "pixels", "words" (copied from those of the page), or "words and pixels".
-        pages: Of a document, the page of each pass.
-        of_pages: How many pages the document has.
+        pages: For a document, the page of each pass.
+        of_pages: Number of pages of the document.
 
     Example:
         >>> ask("street.png", "What does the pink sign say?").text  # doctest: +SKIP
@@ -67,7 +67,7 @@ class Answer:
 
     @property
     def tokens(self) -> int:
-        """Visual tokens of all passes together: nothing is hidden."""
+        """Visual tokens of all passes together."""
         return sum(step.tokens for step in self.passes)
 
     @property
@@ -75,7 +75,7 @@ class Answer:
         return self.passes[-1].allocation
 
     def to_json(self) -> JsonObject:
-        """A JSON-ready dictionary with every pass and its allocation."""
+        """Return a JSON-ready dictionary with every pass and its allocation."""
         own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full", "source")}
         passes = [
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
@@ -87,21 +87,21 @@ class Answer:
 
 
 def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds of several, stage by stage."""
+    """Add up the seconds of several parts, stage by stage."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
     return dict(total)
 
 
-# From here on the model gives more to other texts than to the one it says.
+# Above this uncertainty, other texts together are likelier than the answer.
 LIKELY_WRONG = 0.5
 SOMEWHAT = 0.2
 UNSURE = "I cannot read this: the answer is probably wrong; check it, or give more tokens"
 
 
 def comparable(text: str) -> str:
-    """A text as two answers are compared: without case, spaces, signs of currency and the marks between digits."""
+    """Normalise a text to compare answers: without case, spaces, currency signs and separators of digits."""
     return re.sub(r"[\s$€£¥:;,]+", "", text).strip(".").casefold()
 
 
@@ -110,6 +110,6 @@ def is_unsure(uncertainty: float) -> bool:
 
 
 def sureness_words(uncertainty: float) -> str:
-    """ "sure", "fairly sure" or "unsure", with the number."""
+    """Describe an uncertainty as "sure", "fairly sure" or "unsure", with the number."""
     kind = "unsure" if is_unsure(uncertainty) else "fairly sure" if uncertainty >= SOMEWHAT else "sure"
     return f"{kind}, uncertainty {uncertainty:.2f}"

@@ -1,4 +1,4 @@
-"""How two allocations of one picture differ."""
+"""Compare two allocations of one picture."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .values import Allocation
 @dataclass(frozen=True)
 class Comparison:
     """How two allocations of one picture differ. overlap: tokens that both spend in the same place over tokens that
-    either spends there. moved: tokens that would have to move, appear or vanish to turn one into the other.
-    similarity: 1 − moved / tokens of the larger."""
+    either spends there. moved: tokens to move, add or remove to turn one into the other. similarity: 1 − moved /
+    tokens of the larger."""
 
     overlap: float
     moved: float
@@ -22,7 +22,7 @@ class Comparison:
 
 
 def token_density(allocation: Allocation) -> np.ndarray:
-    """(rows, cols) float64: tokens per level-0 cell; sums to the allocation's tokens."""
+    """Return tokens per level-0 cell, (rows, cols) float64, which sum to the allocation's tokens."""
     density = np.zeros(allocation.grid)
     owner, rows, cols = allocation.cells_under()
     share = allocation.counts / np.maximum(np.bincount(owner, minlength=len(allocation)), 1)

@@ -1,6 +1,6 @@
-"""Check arguments, refuse them in one line, and call work off.
+"""Check arguments, raise one-line errors, and stop work that is no longer wanted.
 
-Everything a user can get wrong raises `InputError` with one line: what was given, why it will not do, what would.
+Everything a user can get wrong raises `InputError` with one line: what was given, what is wrong, what to do.
 The command line prints that line and exits with code 2; a library caller may catch it as a `ValueError`.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 if TYPE_CHECKING:
     import numpy as np
 
-# Packages that come with an extra, by the name under which they are imported.
+# Import name of a package → the extra that installs it.
 EXTRAS = {"torch": "torch", "transformers": "torch", "safetensors": "torch", "scipy": "torch", "accelerate": "train"}
 EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "prometheus_client", "httpx"), "serve")
 EXTRAS |= {"mcp": "mcp", "gradio": "microscope"}
@@ -29,7 +29,7 @@ class InputError(ValueError):
     """A user's input that cannot be used; the message is one line that names the input and the remedy.
 
     Args:
-        message: Of which one line is made.
+        message: The message, which is reduced to one line.
 
     Example:
         >>> look("no-such-file.png", "What?")  # doctest: +SKIP
@@ -37,9 +37,9 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        # Half a character (a lone surrogate) can neither be printed nor sent.
+        # A lone surrogate can neither be printed nor sent.
         line = " ".join(str(message).encode(errors="replace").decode().split())
-        # A name of thousands of letters must not hide what is wrong with it; the remedy is at the end.
+        # Cut long messages in the middle, because the remedy is at the end.
         super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}")
 
 
@@ -49,7 +49,7 @@ class MissingPackage(InputError, ImportError):
 
 @contextmanager
 def naming_extras() -> Generator[None]:
-    """Name the extra that brings a package which is missing inside, in one line."""
+    """Turn the `ImportError` of an optional package into one line that names the extra to install."""
     try:
         yield
     except MissingPackage:
@@ -66,12 +66,12 @@ Kind = TypeVar("Kind")
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is one number; true and false are none."""
+    """Return whether `value` is a number; booleans are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> int:
-    """`value` as a whole number from `least` to `most`, or one clear line."""
+    """Return `value` as an integer from `least` to `most`, or raise `InputError`."""
     if not is_number(value) or not -math.inf < value < math.inf or int(value) != value:
         raise InputError(f"{name} must be a whole number, got {shown(value)}")
     if not least <= value <= most:
@@ -80,7 +80,7 @@ def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> 
 
 
 def whole_size(value: object, name: str) -> tuple[int, int]:
-    """`value` as (height, width) in whole pixels, or one clear line."""
+    """Return `value` as (height, width) in whole pixels, or raise `InputError`."""
     try:
         height, width = cast("tuple[object, object]", () if isinstance(value, str) else value)
     except (TypeError, ValueError) as error:
@@ -89,14 +89,14 @@ def whole_size(value: object, name: str) -> tuple[int, int]:
 
 
 def positive(value: object, name: str) -> float:
-    """`value` as a number above 0, or one clear line."""
+    """Return `value` as a number above 0, or raise `InputError`."""
     if not is_number(value) or not 0 < value <= sys.float_info.max:
         raise InputError(f"{name} must be a number above 0, got {shown(value)}")
     return float(value)
 
 
 def as_number(text: str) -> float | str:
-    """A number that was given as text; the text where it is none."""
+    """Parse a number; return the text itself if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -104,42 +104,42 @@ def as_number(text: str) -> float | str:
 
 
 def percentage(text: str, name: str) -> float:
-    """The share that "25%" means, or one clear line."""
+    """Parse a percentage such as "25%" into a share, or raise `InputError`."""
     share = as_number(text.strip().removesuffix("%"))
     if isinstance(share, str) or not 0 < share <= 100:
-        raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give for example 25%")
+        raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give, for example, 25%")
     return share / 100
 
 
 def share_of(full: int, share: float) -> int:
-    """Tokens of a share of `full`: at least one, and never more than the share."""
+    """Return the tokens of a share of `full`, rounded down, at least one."""
     return max(1, math.floor(share * full + 1e-9))
 
 
 def of_kind(value: object, kind: type[Kind], name: str) -> Kind:
-    """`value`, which is one of `kind`, or one clear line."""
+    """Return `value` if it is an instance of `kind`, or raise `InputError`."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be of class {kind.__name__}, got {shown(value)}")
     return value
 
 
 def shown(value: object) -> str:
-    """What was given, on one line of bearable length."""
+    """Show a value on one line of at most 60 characters."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a number of too many digits, an object that cannot tell itself
+    except Exception:  # a number with too many digits, or a broken __repr__
         text = f"something of class {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """ " (did you mean NAME?)", or nothing where no known name is near."""
+    """Return " (did you mean NAME?)", or "" if no known name is similar."""
     near = get_close_matches(name if isinstance(name, str) else "", list(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
 def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
-    """`value` as a read-only array of `kind`, copied only where the caller could still change it; or one clear line."""
+    """Return `value` as a read-only array of `kind`, copied if the caller could change it; or raise `InputError`."""
     import numpy as np
 
     try:
@@ -148,7 +148,7 @@ def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be numbers, got {shown(value)}") from error
     integers = issubclass(kind, np.integer)
-    if not largest <= (np.iinfo(np.int32).max if integers else np.finfo(np.float32).max):  # nor is NaN
+    if not largest <= (np.iinfo(np.int32).max if integers else np.finfo(np.float32).max):  # false for NaN, too
         raise InputError(f"{name} contains NaN, infinity or a number that is too large")
     if integers and array.dtype.kind == "f" and (array != np.rint(array)).any():
         raise InputError(f"{name} must be whole numbers")
@@ -162,11 +162,11 @@ _STOP: ContextVar[Callable[[], bool] | None] = ContextVar("arr_coc_stop", defaul
 
 
 class Stopped(Exception):
-    """The work was called off; its result is not wanted any more."""
+    """The work was stopped, because its result is no longer wanted."""
 
 
 def check_stop() -> None:
-    """Raise `Stopped` where the work around this call was called off."""
+    """Raise `Stopped` if the work around this call should stop."""
     stop = _STOP.get()
     if stop is not None and stop():
         raise Stopped
@@ -174,7 +174,7 @@ def check_stop() -> None:
 
 @contextmanager
 def stopping(when: Callable[[], bool]) -> Generator[None]:
-    """End the work inside at its next `check_stop`, once `when()` or that of a surrounding `stopping` is true."""
+    """Stop the work inside at its next `check_stop` once `when()`, or that of an outer `stopping`, is true."""
     around = _STOP.get()
     token = _STOP.set(when if around is None else lambda: around() or when())
     try:

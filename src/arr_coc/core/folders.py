@@ -1,8 +1,8 @@
-"""Files that a reader never sees half of, tables of rows, and folders of weights: where they lie and whether they are
-whole.
+"""Write files atomically, write folders of files that belong together, find and verify folders of weights, and read
+their graphs and tensors.
 
-`SHA256SUMS` in a folder says what every file was when it was written, in the form of `sha256sum`, so that
-`sha256sum -c SHA256SUMS` checks a folder without this library. A folder without the file is taken as it is.
+`SHA256SUMS` in a folder has the hash of every file when it was written, in the format of `sha256sum`, so that
+`sha256sum -c SHA256SUMS` checks a folder without this library. A folder without that file is not checked.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Yield a path of the same name in a temporary folder beside `path`; on success what was written there takes
-    `path`'s place, on failure it is removed."""
+    """Yield a path of the same name in a temporary folder beside `path`; on success that file replaces `path`, on
+    failure it is removed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:
@@ -38,7 +38,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
 
 @contextmanager
 def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[None]:
-    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
+    """Turn an `OSError`, such as of a full disk or a forbidden folder, into one line."""
     try:
         yield
     except OSError as error:
@@ -51,7 +51,7 @@ def read_text(path: str | os.PathLike[str], most: int = 1 << 26) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a file that a user named; `OSError` where there are more than `most`, as a device may have."""
+    """Read a file that a user named; raise `OSError` for more than `most` bytes, which devices may have."""
     with Path(path).open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -74,16 +74,16 @@ PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
 WEIGHTS = PACKAGE / "weights"
 CLASSIC_WEIGHTS = WEIGHTS / "classic"
-# The two parts that come with the library: what answers, and what says where to look.
+# The two bundled models: the one that answers, and the one that says where to look.
 MINI, SCORER = "mini", "scorer"
 # The weights of the chooser of words.
 CHOOSER = "chooser.safetensors"
-# Where what was measured of other models is kept.
+# Environment variable of the folder with measurements of other models.
 HOME = "ARR_COC_HOME"
 
 
 def part_folder(part: str, weights: Path | None = None) -> Path:
-    """The folder of `mini` or `scorer` under `weights` (those of the package by default)."""
+    """Return the folder of `mini` or `scorer` under `weights`, by default those of the package."""
     folder = (weights or WEIGHTS) / part
     if not os.path.isfile(folder / "config.json"):
         where = f"in {weights}" if weights else "with this installation"
@@ -92,7 +92,7 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
 
 
 def measured_path(name: str, kind: str) -> Path:
-    """Where the "glance" or the "grip" of a model lies: in its own folder, or else in the user's."""
+    """Return the path of the "glance" or "grip" of a model: in its own folder, or else in the user's."""
     if name == MINI:
         return WEIGHTS / MINI / f"{kind}.json"
     if name and os.path.isdir(name):
@@ -105,7 +105,7 @@ MANIFEST = "SHA256SUMS"
 
 
 def read_manifest(folder: Path) -> dict[str, str]:
-    """File name → hash; empty where the folder has no manifest."""
+    """Read file name → hash; empty if the folder has no manifest."""
     path = folder / MANIFEST
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -113,33 +113,33 @@ def read_manifest(folder: Path) -> dict[str, str]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no list of hashes and names ({error}); {_remedy(path)}") from error
+        raise InputError(f"{path} is not a list of hashes and names ({error}); {_remedy(path)}") from error
 
 
 def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
-    """Hold the files of a folder against its manifest: all that it lists, or `names`. Each file is read once in a
-    process, as long as its size and time stay. Raises `InputError` for the first that is not what it was."""
+    """Check the files of a folder against its manifest: all that it lists, or `names`. A file is read once in a
+    process, as long as its size and time stay the same. Raises `InputError` for the first that differs."""
     folder = Path(folder)
     listed, place = read_manifest(folder), os.path.realpath(folder)
     for name in listed if names is None else [name for name in names if name in listed]:
-        path = os.path.join(folder, name)  # asked at every question: paths as objects would take longer than all else
+        path = os.path.join(folder, name)  # checked at every question, and strings are faster than Path
         try:
             about = os.stat(path)
             found = _hash(os.path.join(place, name), about.st_mtime_ns, about.st_size)
         except OSError as error:
             found = error.strerror
         if found != listed[name]:
-            what = f"sha256 {listed[name]} is wanted, found: {found}"
+            what = f"sha256 {listed[name]} expected, found: {found}"
             raise InputError(f"{path} is damaged, missing or was changed: {what}; {_remedy(Path(path))}")
 
 
 @contextmanager
 def whole_folder(folder: str | Path, always: bool = True) -> Generator[Path]:
-    """Yield an empty folder to write files into that belong together; on success they move into `folder`.
+    """Yield an empty folder for files that belong together; on success they move into `folder`.
 
-    The manifest moves first: a process that is killed between two files leaves a folder that is refused, never one that
-    is half of this export and half of the last. Files of `folder` that are not written again stay. always: False where
-    a folder without a manifest, such as another model's, stays without one.
+    The manifest moves first, so that a process killed between two files leaves a folder that is refused, never a mix of
+    this export and the last. Other files of `folder` stay. always: False to leave a folder without a manifest, such as
+    another model's, without one.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def whole_folder(folder: str | Path, always: bool = True) -> Generator[Path]:
         made = Path(temporary)
         yield made
         new = {path.name: hash_of(path) for path in sorted(made.iterdir()) if path.name != MANIFEST}
-        # Shards of an earlier export of another size would be read along with new ones.
+        # Remove shards of an earlier export, which would be read together with the new ones.
         shards = folder.glob("model*.safetensors*") if any(made.glob("model*.safetensors*")) else ()
         stale = [path for path in shards if path.name not in new]
         before = read_manifest(folder)
@@ -178,22 +178,22 @@ def _remedy(path: Path) -> str:
 
 
 class Session(Protocol):
-    """A session of onnxruntime whose values are arrays, which is all that graphs here have."""
+    """A session of onnxruntime whose values are arrays."""
 
     def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
 
 
 def open_session(graph: Path) -> Session:
-    """Open an ONNX graph, whose weights may lie beside it."""
+    """Open an ONNX graph, whose weights may be in a file beside it."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    # Of itself the runtime takes every core; several processes of it on one machine then wait for one another.
+    # By default the runtime uses every core; several processes on one machine would slow each other down.
     threads = os.environ.get("OMP_NUM_THREADS", "")
     options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
-    # Its threads wait by spinning, which is quick, but not longer than there is work: others need the cores as well.
+    # Its threads spin while they wait, which is fast; stop spinning when a run ends, to free the cores.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # else each keeps what its largest picture took
+    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # else a session keeps its peak memory
     return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 

@@ -1,4 +1,4 @@
-"""Keep what was made of pictures, by the pixels it was made of, up to a number of bytes."""
+"""Cache results by the pixels they were computed from, up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 
 
 def bytes_of(value: object) -> int:
-    """Bytes of all arrays and tensors inside tuples, lists, mappings and dataclasses."""
+    """Count the bytes of all arrays and tensors inside tuples, lists, mappings and dataclasses."""
     if (size := getattr(value, "nbytes", None)) is not None:
         return int(size)
     if is_dataclass(value):
@@ -24,21 +24,21 @@ def bytes_of(value: object) -> int:
 
 
 def pixels_key(pixels: np.ndarray) -> str:
-    """A name that only equal pixels of an equal size have in this process, whatever their file is called."""
-    # Python's own hash, of 64 bits by a key that no other process knows: a fifth of the time of SHA-256.
+    """Return a key for pixels and their shape, valid in this process only."""
+    # Python's 64-bit hash with a secret key, a fifth of the time of SHA-256.
     return f"{hash(pixels.tobytes())} {pixels.shape} {pixels.dtype}"
 
 
 class ByteStore:
-    """The values used last, as many as fit into `most` bytes, for several threads. weigh: the bytes of a value."""
+    """A thread-safe cache of the most recently used values, up to `most` bytes. weigh: returns the bytes of a value."""
 
     def __init__(self, most: int = 256 << 20, weigh: Callable[[Any], int] = bytes_of) -> None:
         self.most, self.weigh = most, weigh
-        self._values: dict[Hashable, tuple[Any, int]] = {}  # the one used longest ago first
+        self._values: dict[Hashable, tuple[Any, int]] = {}  # least recently used first
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Any:
-        """The value, used now; None where there is none."""
+        """Return a value and mark it as used; None if there is none."""
         with self._lock:
             if key not in self._values:
                 return None
@@ -46,7 +46,7 @@ class ByteStore:
             return found[0]
 
     def put(self, key: Hashable, value: object) -> None:
-        """Keep a value, instead of an earlier one of this key. What is larger than the whole store is not kept."""
+        """Store a value in place of an earlier one of this key; a value larger than the whole store is not kept."""
         size = self.weigh(value)
         with self._lock:
             self._values.pop(key, None)
@@ -56,7 +56,7 @@ class ByteStore:
                 del self._values[next(iter(self._values))]
 
     def made(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The value, or else what `make` gives, which is then kept; made twice rather than waited for."""
+        """Return a value, or make and store it; two threads may both make it, but never wait for each other."""
         found = self.get(key)
         if found is None:
             found = make()

@@ -1,10 +1,10 @@
-"""What networks of torch have in common: `Pretrained` saves one to a folder and reads it back, `Recordings` replays
-work on tensors as CUDA graphs, for work whose launches take longer than the work itself.
+"""Shared parts of torch networks: `Pretrained` saves one to a folder and loads it, `Recordings` replays work on tensors
+as CUDA graphs, for work whose kernel launches take longer than the kernels.
 
-A recording must not be disturbed: freeing another graph in the middle of one breaks both, and so may what another
-thread does on the device. So a thread that uses the device says so (`using_gpu`), and a recording is made only while
-no other thread does; none begins before it is over. Meanwhile the garbage collector rests. Where anything stands in
-the way, the work is done plainly, with the same result.
+A recording must not be disturbed: freeing another graph during it breaks both, and so may work of another thread on the
+device. So threads use the device inside `using_gpu`; a recording is made only while no other thread is inside, and none
+enters until it ends. Meanwhile the garbage collector is off. If no recording is possible, the work runs without one,
+with the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONFIG_NAME = "config.json"
 
 
 class Pretrained(nn.Module):
-    """A module built from one dataclass of plain values, `config`; a subclass names that dataclass."""
+    """A module built from one dataclass of plain values, `config`; a subclass sets `config_class`."""
 
     config_class: ClassVar[type]
 
@@ -50,7 +50,7 @@ class Pretrained(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Read what `save_pretrained` wrote, ready for use (call `.train()` to go on learning)."""
+        """Load what `save_pretrained` wrote, in evaluation mode (call `.train()` to continue training)."""
         folder, kind = Path(folder), cls.__name__
         verify(folder)
         try:
@@ -70,7 +70,7 @@ class Pretrained(nn.Module):
 
 # ---- CUDA graphs -----------------------------------------------------------------------------------------------------
 
-# How many blocks of `using_gpu` each thread is in, and the thread that records.
+# Number of `using_gpu` blocks that each thread is in, and the thread that records.
 _users: Counter[int] = Counter()
 _recorder: int | None = None
 _gate = Condition()
@@ -84,7 +84,7 @@ class OthersAtWork(RuntimeError):
 
 @contextmanager
 def using_gpu(device: torch.device) -> Generator[None]:
-    """Use a CUDA device in this thread: wait for a recording to end, and let none begin before this block ends."""
+    """Use a CUDA device in this thread: wait for a recording to end, and let none begin until this block ends."""
     if device.type != "cuda":
         yield
         return
@@ -103,7 +103,7 @@ def using_gpu(device: torch.device) -> Generator[None]:
 
 @contextmanager
 def alone_on_gpu() -> Generator[None]:
-    """Keep all other threads off the device and the garbage collector at rest. Raises `OthersAtWork`."""
+    """Keep other threads off the device and turn garbage collection off. Raises `OthersAtWork`."""
     global _recorder
     with _gate:
         if _recorder is not None or _users.keys() - {get_ident()}:
@@ -122,7 +122,7 @@ def alone_on_gpu() -> Generator[None]:
 
 
 class Recording:
-    """A function of tensors, recorded for tensors of one shape; on a processor it is called."""
+    """A function of tensors, recorded for tensors of one shape; on a CPU it is simply called."""
 
     def __init__(self, work: Callable[..., object], given: Sequence[Tensor]) -> None:
         self.work, self.inputs = work, tuple(one.clone() for one in given)
@@ -146,12 +146,12 @@ class Recording:
         try:
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 self.result = self.work(*self.inputs)
-        finally:  # where ending a recording fails, torch leaves this thread on the stream of the recording
+        finally:  # if ending a recording fails, torch leaves this thread on its stream
             torch.cuda.set_stream(before)
         self.graph = graph
 
     def __call__(self, given: Sequence[Tensor]) -> Any:
-        """Replay it; the result is a copy, because the next call overwrites the graph's own."""
+        """Replay the recording; the result is a copy, because the next call overwrites the graph's own."""
         for into, one in zip(self.inputs, given, strict=True):
             into.copy_(one)
         if self.graph is None:
@@ -160,35 +160,35 @@ class Recording:
         return tree_map(lambda one: one.clone() if isinstance(one, Tensor) else one, self.result)
 
     def __del__(self) -> None:
-        with _gate:  # freed in the middle of another thread's recording, a graph would break that one
+        with _gate:  # freeing a graph during another thread's recording would break that recording
             _gate.wait_for(lambda: _recorder in (None, get_ident()))
             self.graph = self.result = None
 
 
 class Recordings:
-    """The recordings of one model: at most `most`, the one used longest ago goes first.
+    """The recordings of one model, at most `most`; the least recently used is dropped.
 
     A recording costs more than one use saves, so it is made when its key comes for the second time. A key whose
-    recording failed is not tried again; one that came beside another thread's work is.
+    recording failed is not tried again, unless another thread was using the device.
     """
 
     def __init__(self, most: int, name: str) -> None:
-        """name: what is recorded, for the warning."""
+        """Make an empty store. name: what is recorded, for warnings."""
         self.most, self.name = most, name
         self.held: OrderedDict[Hashable, Recording] = OrderedDict()
         self.failed: dict[Hashable, bool] = {}  # of keys that came before and are not held
         self.busy = Lock()
 
     def run(self, key: Hashable, work: Callable[..., object], *given: Tensor) -> Any:
-        """Do `work(*given)`, by its recording where there is one. No one else writes to what is returned.
+        """Return `work(*given)`, replayed from its recording if there is one; the caller owns the result.
 
         Args:
-            key: What else the work depends on, beside the shapes of its tensors; all of one key have one work.
-            work: A function of tensors alone that returns tensors, or tuples of them. A recording keeps it.
+            key: What the work depends on besides the shapes of its tensors; equal keys must mean the same work.
+            work: A function of tensors only that returns tensors or tuples of them. A recording keeps a reference.
             *given: The tensors.
         """
         key = (key, *(tuple(one.shape) for one in given))
-        # No gradients, and tensors that every later caller may write to, unlike those of inference mode.
+        # No gradients, and not inference mode, whose tensors later callers could not write to.
         with using_gpu(given[0].device), torch.inference_mode(False), torch.no_grad():
             if not self.busy.acquire(blocking=False):  # another thread replays
                 return work(*given)
@@ -218,7 +218,7 @@ class Recordings:
             self.held[key] = Recording(work, given)
         except OthersAtWork:
             return None
-        except Exception as error:  # whatever it is, the plain way gives the same result
+        except Exception as error:  # for any reason: without a recording the result is the same
             self.failed[key] = True
             line = f"{type(error).__name__}: {error}".splitlines()[0]
             warnings.warn(f"no CUDA graph of {self.name} for this size ({line}); it runs without one", stacklevel=4)

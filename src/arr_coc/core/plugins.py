@@ -1,4 +1,4 @@
-"""Load by name, on first use: entry points of other packages, and the public names of this one (PEP 562)."""
+"""Load objects by name, on first use: entry points of other packages, and the public names of this one (PEP 562)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .errors import InputError, MissingPackage, naming_extras
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-# What `pip` installs the laboratory by: worlds, trainings, benchmarks and the classic parts.
+# How to install the laboratory: worlds, trainings, benchmarks and the classic parts.
 LAB = "pip install ./lab in a clone, else pip install arr-coc-lab"
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported, without importing it."""
+    """Return whether a package can be imported, without importing it."""
     with suppress(ImportError):
         return find_spec(package) is not None
     return False
@@ -29,35 +29,35 @@ def is_installed(package: str) -> bool:
 
 @cache
 def plugins(group: str) -> dict[str, EntryPoint]:
-    """Name → entry point of everything that the installed packages add to a group."""
-    from importlib.metadata import entry_points  # takes as long to import as all else of this package
+    """Return name → entry point of everything that installed packages add to a group."""
+    from importlib.metadata import entry_points  # slow to import
 
     return {point.name: point for point in entry_points(group=group)}
 
 
 def load_plugin(point: EntryPoint) -> Any:
-    """The object that an entry point names; `InputError` in one line where its package cannot be imported."""
+    """Load the object that an entry point names; raise `InputError` if its package cannot be imported."""
     try:
         with naming_extras():
             return point.load()
     except MissingPackage:
         raise
-    except Exception as error:  # whatever another package does while it is imported
+    except Exception as error:  # importing another package may raise anything
         raise InputError(f"{point.name!r} of {point.value} cannot be loaded ({error})") from error
 
 
 def load_function(function: Callable[..., object] | str) -> Callable[..., Any]:
-    """A function as it is, or the one that "module:name" names, imported now."""
+    """Return a function, or import the one that "module:name" names."""
     return resolve_name(function) if isinstance(function, str) else function
 
 
 def resolve_lazily(
     package: str, public: Mapping[str, str], older: Mapping[str, str] | None = None, needs_torch: Sequence[str] = ()
 ) -> list[str]:
-    """Make `package` resolve names (name → file that defines it) on first use; returns the public ones, for `__all__`.
+    """Make `package` resolve names (name → module that defines it) on first use; return the public ones for `__all__`.
 
     older: names that were public before; programs that import them keep working. needs_torch: names that are not listed
-    where torch is not installed, so that `import *` and `help` work there; asked for, they say what is missing.
+    without torch, so that `import *` and `help` work; using one raises an error that names the missing package.
     """
     module, places = sys.modules[package], {**public, **(older or {})}
 

@@ -1,4 +1,4 @@
-"""What programs that run over many pictures share: threads, folders that they write to, and tables of rows that they
+"""Shared parts of programs that process many pictures: thread limits, folders of results, and tables of rows to
 read."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .folders import write_json
 
 @contextmanager
 def torch_threads(number: int) -> Generator[None]:
-    """Limit torch to `number` threads inside the block, where it is loaded.
+    """Limit torch to `number` threads inside the block, if it is loaded.
 
-    Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
+    Work on maps of a few hundred pixels a side takes a millisecond, less than waking threads.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -39,7 +39,7 @@ def torch_threads(number: int) -> Generator[None]:
 
 
 def check_folder(place: str | os.PathLike[str], option: str = "--out") -> None:
-    """Refuse, before any work, a place where no results could be written; the folder itself may still be missing."""
+    """Check before any work that results can be written to a folder, which need not exist yet."""
     folder = Path(place)
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
@@ -49,9 +49,9 @@ def check_folder(place: str | os.PathLike[str], option: str = "--out") -> None:
 
 @contextmanager
 def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
-    """One writer at a time in a folder: two would do everything twice. The lock goes with the process, however it ends.
+    """Allow one writer at a time in a folder. The lock ends with the process, however that ends.
 
-    who: what writes there, for the message.
+    who: what writes there, for the error message.
     """
     fcntl = import_module("fcntl")
     place = os.open(folder, os.O_RDONLY)
@@ -65,7 +65,7 @@ def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
 
 
 def same_settings(path: Path, settings: Mapping[str, object]) -> None:
-    """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
+    """Write the settings of a run that can be resumed; refuse to resume one with other settings."""
     given = json.loads(json.dumps(dict(settings)))
     if not os.path.exists(path):
         write_json(path, given)
@@ -73,7 +73,7 @@ def same_settings(path: Path, settings: Mapping[str, object]) -> None:
     try:
         before = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is not what a run left ({error}); choose another --out") from error
+        raise InputError(f"{path} is not the file of an earlier run ({error}); choose another --out") from error
     other = [f"{name} {before.get(name)}" for name in {**given, **before} if given.get(name) != before.get(name)]
     if other:
         raise InputError(f"{path.parent} holds results made with {', '.join(other)}; give the same or another --out")
@@ -82,7 +82,7 @@ def same_settings(path: Path, settings: Mapping[str, object]) -> None:
 # ---- tables of rows --------------------------------------------------------------------------------------------------
 
 LINES, PARQUET = (".jsonl", ".ndjson"), ".parquet"
-# Every `part` of how many: what one of several readers takes of a file.
+# (number, count): which of several readers of a file this is.
 Share = tuple[int, int]
 WHOLE: Share = (0, 1)
 
@@ -92,7 +92,7 @@ def is_table(path: Path) -> bool:
 
 
 def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str, object]]]:
-    """(number from 0, row) of a file of JSON lines or parquet. share: some of its lines, or of its groups of rows."""
+    """Yield (number from 0, row) of a file of JSON lines or parquet. share: of the lines or row groups."""
     part, parts = share
     if path.suffix.lower() == PARQUET:
         file, first = _parquet(path), 0
@@ -113,7 +113,7 @@ def read_rows(path: Path, share: Share = WHOLE) -> Iterator[tuple[int, dict[str,
 
 
 def count_rows(path: Path) -> int:
-    """How many rows; of lines also those that are blank."""
+    """Count the rows; blank lines count, too."""
     if path.suffix.lower() == PARQUET:
         return _parquet(path).metadata.num_rows
     try:
@@ -127,9 +127,9 @@ def _row(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise InputError(f"line {number + 1} of {path} is not JSON ({error}); mend or remove it") from error
+        raise InputError(f"line {number + 1} of {path} is not JSON ({error}); correct or remove it") from error
     if not isinstance(row, dict):
-        raise InputError(f"line {number + 1} of {path} is not an object of JSON; write it like " + '{"path": "a.png"}')
+        raise InputError(f"line {number + 1} of {path} is not a JSON object; write it like " + '{"path": "a.png"}')
     return row
 
 
@@ -138,18 +138,18 @@ def _parquet(path: Path) -> Any:
         raise InputError("parquet needs pyarrow; pip install 'arr-coc[batch]'")
     try:
         return import_module("pyarrow.parquet").ParquetFile(path)
-    except (OSError, ValueError) as error:  # what is no parquet is an ArrowInvalid, which is a ValueError
+    except (OSError, ValueError) as error:  # ArrowInvalid, for a file that is not parquet, is a ValueError
         reason = str(error).splitlines()[0]
         raise InputError(f"cannot read {path} as parquet ({reason}); download it again") from error
 
 
 def first_of(row: Mapping[str, object], names: tuple[str, ...]) -> object:
-    """The first of these columns that the row has a value in; None where it has none."""
+    """Return the value of the first of these columns that is set; None if none is."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def image_of(value: object, folder: Path) -> Path | bytes | None:
-    """A picture as tables have it: a path beside the table, bytes, or the hub's {"bytes", "path"}."""
+    """Return the picture in a cell of a table: a path relative to it, bytes, or the hub's {"bytes", "path"}."""
     if isinstance(value, Mapping):
         data = value.get("bytes")
         value = data if data is not None else value.get("path")

@@ -1,6 +1,6 @@
-"""The values that travel between the stages: `Relevance`, `Allocation`, `DocumentAllocation`; see also `answer`.
+"""The values that stages exchange: `Relevance`, `Allocation`, `DocumentAllocation`; see also `answer`.
 
-They are plain, frozen and made of numpy arrays: every picture, table and file is made from them.
+They are frozen and made of numpy arrays; every drawing, table and file is made from them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy as np
 
 from .errors import InputError, frozen, is_number, of_kind, positive, shown, whole, whole_size
 
-# Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read too.
+# In schema 2 regions may overlap; schema 1, in which they tile the picture, can still be read.
 SCHEMA = 2
 DOCUMENT_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
 LEAST_SCALE, MOST_SCALE = 0.05, 4
-_PLAIN = ("budget", "full", "strategy", "sparse", "cell", "scale")  # of an allocation: the same in JSON
-MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
-JsonObject = dict[str, Any]  # an object of JSON: what its keys are and hold, its writer says
+_PLAIN = ("budget", "full", "strategy", "sparse", "cell", "scale")  # fields of an allocation with the same form in JSON
+MOST_CELLS = 1 << 24  # of one picture; the largest that can be read has a few million
+JsonObject = dict[str, Any]  # a JSON object
 
 
 def numbers(found: Any) -> dict[str, float]:
-    """An object of JSON whose values are finite numbers."""
+    """Read a JSON object whose values must be finite numbers."""
     plain = {str(name): value for name, value in dict(found).items()}
     if not all(is_number(value) and abs(value) <= sys.float_info.max for value in plain.values()):
         raise InputError(f"ways and tensions must be finite numbers, got {shown(found)}")
@@ -43,11 +43,11 @@ class Region(NamedTuple):
     Attributes:
         y: The first row.
         x: The first column.
-        height: In pixels.
-        width: In pixels.
-        level: Of detail: 0 is full, each further one halves it.
-        tokens: What it costs.
-        score: How relevant it is.
+        height: Number of rows.
+        width: Number of columns.
+        level: Level of detail: 0 is full resolution, each further one halves it.
+        tokens: Its number of tokens.
+        score: Its relevance.
     """
 
     y: int
@@ -61,17 +61,17 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Relevance:
-    """Where a question needs detail.
+    """A map of where a question needs detail.
 
     Args:
-        map: (rows, cols) float32 in [0, 1]; any resolution, it covers the whole picture.
+        map: (rows, cols) float32 in [0, 1], of any resolution; it covers the whole picture.
         query: The question.
-        propositional: What is there to be read, the same kind of array, or None.
-        perspectival: What stands out.
-        participatory: What the question couples to.
+        propositional: How much there is to read, an array like `map`, or None.
+        perspectival: How much each place stands out, likewise.
+        participatory: How much each place has to do with the question, likewise.
         tensions: The balance of the three, by name, such as {"compress_particularize": 0.5}.
-        ways: Who decided: way of knowing → source → weight, such as {"participatory": {"scorer": 1.0}}.
-        notes: What a reader should know.
+        ways: What decided: way of knowing → source → weight, such as {"participatory": {"scorer": 1.0}}.
+        notes: What the user should know.
 
     Example:
         >>> look(image, question, relevance=Relevance(np.eye(8)))  # doctest: +SKIP
@@ -103,29 +103,29 @@ class Relevance:
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Which regions the model will see, each at which level of detail.
+    """The regions that the model will see, and the level of detail of each.
 
-    Regions may lie on one another: what is seen of a place is the finest region over it. Everything is checked when one
-    is made, and the arrays are read-only.
+    Regions may overlap; each place is seen by the finest region over it. All fields are checked on construction, and
+    the arrays are read-only.
 
     Args:
         boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it.
         levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
         counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`frame.token_grids`).
-        scores: (N,) float32: the relevance that earned the region its place.
-        height: Of the picture as given.
-        width: Of the picture as given.
-        budget: The tokens allowed.
-        full: The tokens that level 0 everywhere would cost.
-        strategy: Who made it.
-        sparse: True where ground is left uncovered.
-        cell: Pixels of one token at level 0.
-        canvas: (height, width) of the picture that the model sees at level 0, where it resizes before cutting cells;
-            None where cells are cut from the picture as given, padded at the edge.
-        notes: What a reader should know: who decided, and why.
-        scale: How many times as large as given the picture is at level 0.
-        ways: Who decided, as in `Relevance`.
-        tensions: As in `Relevance`.
+        scores: (N,) float32: the relevance for which each region was chosen.
+        height: Height of the picture as given, in pixels.
+        width: Width of the picture as given, in pixels.
+        budget: The maximum number of tokens.
+        full: The number of tokens with level 0 everywhere.
+        strategy: Name of the strategy that made it.
+        sparse: True if parts of the picture are not covered.
+        cell: Side in pixels of one token at level 0.
+        canvas: (height, width) of the picture at level 0 if the model resizes it before cutting cells; None if cells
+            are cut from the picture as given, padded at the edge.
+        notes: What the user should know: which source decided, and why.
+        scale: Factor by which the picture is resized at level 0.
+        ways: What decided, as in `Relevance`.
+        tensions: The tensions, as in `Relevance`.
 
     Example:
         >>> look("street.png", "the red sign", budget=64).level_map().shape  # doctest: +SKIP
@@ -189,12 +189,12 @@ class Allocation:
 
     @property
     def tokens(self) -> int:
-        """What the whole allocation costs."""
+        """Number of tokens of all regions."""
         return int(self.counts.sum())
 
     @property
     def keep(self) -> float:
-        """Share of the full token count that is spent."""
+        """Share of the full number of tokens that is spent."""
         return self.tokens / self.full if self.full else 0.0
 
     def __len__(self) -> int:
@@ -212,7 +212,7 @@ class Allocation:
         return -(-height // self.cell), -(-width // self.cell)
 
     def leaf_cells(self) -> np.ndarray:
-        """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
+        """Return (N, 3) int64: row and column of each region's first level-0 cell, and its level."""
         corners = np.rint(self.boxes[:, :2] * self._cells_per_pixel()).astype(np.int64)
         return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
 
@@ -221,27 +221,27 @@ class Allocation:
         return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
-        """Level → tokens."""
+        """Return level → number of tokens."""
         return {level: int(tokens) for level, tokens in enumerate(np.bincount(self.levels, self.counts)) if tokens}
 
     def level_map(self) -> np.ndarray:
-        """(rows, cols) int32: the level of each level-0 cell; -1 where nothing looks (sparse strategies)."""
+        """Return (rows, cols) int32: the level of each level-0 cell; -1 if not covered (sparse strategies)."""
         return np.append(self.levels, np.int32(-1))[self.leaf_map()]
 
     def leaf_map(self) -> np.ndarray:
-        """(rows, cols) int32: of each level-0 cell the finest region over it; -1 where nothing looks."""
+        """Return (rows, cols) int32: the finest region over each level-0 cell; -1 if not covered."""
         result, (owner, rows, cols) = np.full(self.grid, -1, dtype=np.int32), self.cells_under()
         result[rows, cols] = owner
         return result
 
     def extents(self) -> np.ndarray:
-        """(N, 2) int64: how many cells each region covers, 2**level a side for a leaf, else those of its box."""
+        """Return (N, 2) int64: rows and columns of cells under each region; 2**level for a leaf, else by its box."""
         boxes = np.clip(np.rint(self.boxes[:, 2:] * self._cells_per_pixel()), 1, None).astype(np.int64)
         leaves = np.maximum(boxes, np.int64(1) << self.levels[:, None].astype(np.int64))
         return np.where((self.counts == 1)[:, None], leaves, boxes)
 
     def cells_under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Region, row and column of every cell under every region; coarse regions first, the last painted is seen."""
+        """Return region, row and column of every cell under every region, coarse regions first, to paint in order."""
         first = np.clip(self.leaf_cells()[:, :2], 0, np.array(self.grid) - 1)
         extent = np.minimum(self.extents(), np.array(self.grid) - first)
         order = np.lexsort((self.counts == 1, -self.levels))
@@ -251,7 +251,7 @@ class Allocation:
         return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
     def to_json(self) -> JsonObject:
-        """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
+        """Return a JSON-ready dictionary; optional keys appear only if they differ from their defaults."""
         document: dict[str, object] = {
             "schema": SCHEMA,
             "strategy": self.strategy,
@@ -274,7 +274,7 @@ class Allocation:
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, object]) -> Allocation:
-        """Read what `to_json` gave, or the text of such a file; equal to the allocation that was written."""
+        """Read the result of `to_json`, or the text of such a file; equals the allocation that was written."""
         try:
             data: Any = json.loads(document) if isinstance(document, str | bytes) else document
             if not 1 <= (schema := data["schema"]) <= SCHEMA:
@@ -308,11 +308,11 @@ class Allocation:
 
 @dataclass(frozen=True, eq=False)
 class PageShare:
-    """What one page got.
+    """The share of one page in the budget of a document.
 
-    number: from 1, as the document counts its pages. name: for captions. full: the tokens of the whole page.
-    allocation: its regions; None where the page got no token. why: one line. worth: what its best place is worth,
-    beside those of the other pages; tokens also go where much is a little likely.
+    number: from 1, as in the document. name: for captions. full: tokens of the whole page. allocation: its regions;
+    None if it got no token. why: the reason in one line. worth: the value of its best place, comparable between pages;
+    tokens also go to pages with many places of low value.
     """
 
     number: int
@@ -333,10 +333,10 @@ class PageShare:
 
 @dataclass(frozen=True, eq=False)
 class DocumentAllocation:
-    """Which regions of which pages the model will see, at one budget in all.
+    """The regions of a document's pages that the model will see, with one budget for all pages.
 
-    pages: in the document's order, those without a token too. of_pages: how many the whole document has, which may be
-    more than were looked at. budget: the tokens allowed in all. name: of the document.
+    pages: in order, including those without tokens. of_pages: number of pages of the whole document, which may be more
+    than were looked at. budget: the maximum number of tokens for all pages. name: of the document.
     """
 
     pages: tuple[PageShare, ...]
@@ -352,17 +352,17 @@ class DocumentAllocation:
 
     @property
     def tokens(self) -> int:
-        """What all pages cost together."""
+        """Number of tokens of all pages."""
         return sum(page.tokens for page in self.pages)
 
     @property
     def full(self) -> int:
-        """What all pages would cost at level 0 everywhere."""
+        """Number of tokens of all pages with level 0 everywhere."""
         return sum(page.full for page in self.pages)
 
     @property
     def keep(self) -> float:
-        """Share of the full count that is spent."""
+        """Share of the full number of tokens that is spent."""
         return self.tokens / self.full if self.full else 0.0
 
     @property
@@ -376,7 +376,7 @@ class DocumentAllocation:
         return tuple(sorted(self.pages, key=lambda page: (-page.tokens, page.number)))
 
     def to_json(self) -> JsonObject:
-        """This allocation as JSON."""
+        """Return a JSON-ready dictionary."""
         names = ("name", "of_pages", "budget", "strategy", "tokens", "full")
         own = {name: getattr(self, name) for name in names}
         pages = [page.to_json() for page in self.pages]
@@ -385,7 +385,7 @@ class DocumentAllocation:
 
 @contextmanager
 def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
-    """Write into `seconds` how long the block takes."""
+    """Write the duration of the block into `seconds`."""
     started = perf_counter()
     yield
     seconds[stage] = perf_counter() - started

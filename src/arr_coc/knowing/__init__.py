@@ -1,1 +1,1 @@
-"""From a picture and a question to a relevance map. `registry` is the one table of all sources."""
+"""Turn a picture and a question into a relevance map. `registry` has the table of all sources."""

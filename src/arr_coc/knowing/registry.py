@@ -1,4 +1,4 @@
-"""One table of relevance: name → map. `look`, `ask`, `attach`, passes and clips all read it.
+"""The table of sources of relevance, by name. `look`, `ask`, `attach`, passes and clips all use it.
 
 @relevance_source("centre", summary="what lies in the middle")
 def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
@@ -6,8 +6,8 @@ def centre(scene, question):                        # a `Scene` and the question
 
 look(image, question, relevance="centre")           and so in ask(), attach(), Esper, watch() and on the command line
 
-Another package brings one by an entry point of the group `arr_coc.relevance`: its name is the source's name, and it
-points at a `Source` or at such a function. Sources of this library are imported when they are first asked for.
+Another package adds one by an entry point of the group `arr_coc.relevance`: its name is the source's name, and it
+names a `Source` or such a function. Sources of this library are imported on first use.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from .scene import Scene
 
 @dataclass(frozen=True)
 class Maps:
-    """Relevance of several pictures. realize: what the model's adapter may use again, such as the output of an encoder
-    that a glance ran."""
+    """Relevance of several pictures. realize: intermediate results that the model's adapter can reuse, such as the
+    output of an encoder that a glance ran."""
 
     relevance: list[Any]
     realize: Mapping[str, object] = field(default_factory=dict)
 
 
 GROUP = "arr_coc.relevance"
-# Ways of knowing of sources; what a caller gave is none of the three.
+# Ways of knowing of sources; a map from the caller belongs to none of the three.
 PARTICIPATORY, GIVEN = "participatory", "given"
 
 
 @dataclass(frozen=True)
 class Source:
-    """One way of finding relevance.
+    """A source of relevance.
 
-    function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported when
-    first called. summary: one line, which the relevance carries as a note. ready: says in one line what is missing on
-    this machine, or None; also as "module:name". together: the function takes all scenes and all questions of a prompt,
-    and returns `Maps`. asks_model: it reads `Scene.prompt`. way: of knowing, "propositional", "perspectival" or
-    "participatory".
+    function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported on
+    first use. summary: one line, which becomes a note of the relevance. ready: a function, or "module:name" of one,
+    that returns a line about what is missing on this machine, or None. together: the function takes all scenes and all
+    questions of a prompt, and returns `Maps`. asks_model: it needs `Scene.prompt`. way: of knowing, "propositional",
+    "perspectival" or "participatory".
     """
 
     name: str
@@ -63,8 +63,8 @@ class Source:
     way: str = GIVEN
 
     def missing(self, model: bool = False) -> str | None:
-        """One line that says what this source lacks here; None where it can be used. model: whether one reads the
-        picture."""
+        """Return one line that says what this source lacks here; None if it can be used. model: whether a model reads
+        the picture."""
         if self.asks_model and not model:
             needed = "a model that reads the picture; use ask() or attach()"
             return f"relevance={self.name!r} needs {needed}; or choose another, such as 'scorer' or 'look'"
@@ -128,15 +128,15 @@ _ADDED: dict[str, Source] = {}
 def relevance_source(
     name: str, *, summary: str = "", **more: Any
 ) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Make a function a source of relevance under a name, in this process.
+    """Register a function as a source of relevance, in this process.
 
     Args:
-        name: What `relevance=` then takes.
-        summary: One line, which its maps carry as a note.
+        name: The name for `relevance=`.
+        summary: One line, which becomes a note of its maps.
         **more: Further fields of `Source`.
 
     Returns:
-        A decorator for a function of (scene, question) that gives a map (rows, cols) in [0, 1] or a `Relevance`.
+        A decorator for a function of (scene, question) that returns a map (rows, cols) in [0, 1] or a `Relevance`.
 
     Example:
         >>> @relevance_source("centre", summary="what lies in the middle")  # doctest: +SKIP
@@ -150,7 +150,7 @@ def relevance_source(
         if not callable(function):
             raise InputError(f"relevance {name!r} must be a function of (scene, question), got {shown(function)}")
         if name == "auto" or name in BUILT_IN or not name:
-            raise InputError(f"relevance {name!r} is the library's own; give another name")
+            raise InputError(f"relevance {name!r} is a name of the library; choose another")
         _ADDED[name] = replace(source, function=function)
         return function
 
@@ -158,18 +158,18 @@ def relevance_source(
 
 
 def remove_source(name: str) -> None:
-    """Forget a source that was added."""
+    """Remove a source that was added by `relevance_source`."""
     _ADDED.pop(name, None)
 
 
 def source_names() -> tuple[str, ...]:
-    """Every name that `relevance=` takes: the library's, those that were added, those of other packages."""
+    """List the names for `relevance=`: the library's, those that were added, those of other packages."""
     return tuple(dict.fromkeys(("auto", *BUILT_IN, *_ADDED, *plugins(GROUP))))
 
 
 def find_source(relevance: object) -> Source:
-    """What `relevance=` stands for: a name, the folder of a trained scorer or chooser, a function of (picture,
-    question), a map, or a `Source`. Raises `InputError` with the nearest name."""
+    """Find the source for `relevance=`: a name, the folder of a trained scorer or chooser, a function of (picture,
+    question), a map, or a `Source`. Raises `InputError` with the most similar name."""
     if isinstance(relevance, Source):
         return relevance
     if is_map(relevance):
@@ -195,7 +195,7 @@ def find_source(relevance: object) -> Source:
 
 
 def check_relevance(relevance: object, model: bool = False) -> None:
-    """Refuse, before any picture is read, what cannot be used: an unknown name, or what asks a model where none is."""
+    """Refuse, before any picture is read, an unknown name, or a source that needs a model where there is none."""
     line = None if isinstance(relevance, str) and relevance == "auto" else find_source(relevance).missing(model)
     if line is not None:
         raise InputError(line)
@@ -220,12 +220,12 @@ def is_map(value: object) -> bool:
 
 
 def several_maps(value: object) -> list[Any] | None:
-    """The maps of a list, or of an array (B, rows, cols); None for everything else."""
+    """Return the maps of a list or of an array (B, rows, cols); None for everything else."""
     return list(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 3 else None  # type: ignore
 
 
 def as_relevance(value: object, query: str, note: str) -> Relevance:
-    """Turn what a source gave into a `Relevance` whose first note says where it comes from."""
+    """Turn the result of a source into a `Relevance` whose first note says where it comes from."""
     if isinstance(value, Relevance):
         return replace(value, notes=(note, *value.notes))
     value = value.detach().float().cpu().numpy() if is_tensor(value) else value

@@ -1,4 +1,4 @@
-"""`Scene`: what a caller can offer to a source of relevance, each part made when it is first asked for."""
+"""`Scene`: the input of a source of relevance, each part computed on first use."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 # A function of (picture, question), such as a trained scorer.
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
-# The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
+# Longer side of the pixels that are kept for analysis and drawing; boxes are in pixels of the picture as given.
 VIEW_SIDE = 1600
-# Channels are sensed at this longer side: detail energy survives the averaging, and four times the pixels would cost
-# four times the time.
+# Longer side at which channels are computed: averaging keeps the energy of details, and four times the pixels would
+# take four times as long.
 SENSE_SIDE = 768
 
 
 class ModelPrompt(Protocol):
-    """A model's prompt that shows the picture, for sources that ask the model."""
+    """A model's prompt that contains the picture, for sources that ask the model."""
 
     @property
     def can_glance(self) -> bool: ...
@@ -45,14 +45,13 @@ class ModelPrompt(Protocol):
 class Scene:
     """One picture and what is known about it.
 
-    picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
-    page, with their boxes. prompt: the model's prompt that shows the picture. scorer: the one that was trained with
-    that model, a function of (tensor, question). photos: whether the photo map may take part. ocr: how many lines
-    "auto" may read. page: the picture as finely as it was given, for reading, where that is not the picture. remark:
-    why its words could not be read. pointed: (rows, cols) the scorer's map of this question, where it was asked.
-    choosing: False where everything is kept anyway. share: of the picture's tokens that may be spent. law: by which
-    sources are balanced, a `Law` or the folder of one; None takes the one that ships. made: what was made of the
-    picture, once for all variations.
+    picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that returns one of them. words: those of a
+    page, with their boxes. prompt: the model's prompt that contains the picture. scorer: the one that was trained with
+    that model, a function of (tensor, question). photos: whether the object detector may be used. ocr: how many lines
+    "auto" may read. page: the picture at full resolution for OCR, if `picture` is reduced. remark: why its words could
+    not be read. pointed: (rows, cols) the scorer's map for this question, if known. choosing: False if everything is
+    kept anyway. share: the budget as a share of the picture's tokens. law: how sources are balanced, a `Law` or the
+    folder of one; None: the bundled law. made: results computed from the picture, shared by all copies of the scene.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], object]
@@ -72,7 +71,7 @@ class Scene:
     making: dict[str, Any] = field(default_factory=lambda: defaultdict(RLock))
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What is made of the picture, by the first thread that asks; others wait for it."""
+        """Return a result computed from the picture; the first thread computes it, others wait."""
         if name not in self.made:
             with self.making[name]:
                 if name not in self.made:
@@ -81,38 +80,38 @@ class Scene:
 
     @property
     def given(self) -> Any:
-        """The picture as the caller has it: what a plain function of (picture, question) is handed."""
+        """The picture as the caller gave it, for functions of (picture, question)."""
         return self.once("given", self.picture) if callable(self.picture) else self.picture
 
     @property
     def levels(self) -> np.ndarray:
-        """(H, W, 3) as given, or uint8 of a tensor."""
+        """Pixels (H, W, 3) as given, or uint8 of a tensor."""
         given = self.given
         return given if isinstance(given, np.ndarray) else self.once("levels", lambda: levels_of(given))
 
     @property
     def pixels(self) -> np.ndarray:
-        """(H, W, 3) uint8; a large tensor is reduced."""
+        """Pixels (H, W, 3) uint8; a large tensor is reduced."""
         return self.levels if isinstance(self.given, np.ndarray) else self.once("pixels", lambda: viewed(self.levels))
 
     @property
     def letters(self) -> TypeHeight:
-        """Those of a small view."""
+        """Heights of letters, measured in a small view."""
         return self.once("letters", lambda: view_letters(self.pixels))
 
     @property
     def odds(self) -> float:
-        """The logarithm of the odds that this is a photograph."""
+        """The log-odds that this is a photograph."""
         return self.once("odds", lambda: photograph_odds(self.pixels))
 
     @property
     def page_pixels(self) -> np.ndarray:
-        """(H, W, 3) uint8 in which words are read."""
+        """Pixels (H, W, 3) uint8 for OCR."""
         return self.pixels if self.page is None else self.page
 
     @cached_property
     def tensor(self) -> torch.Tensor:
-        """(3, H, W) float32 in [0, 1] on the device."""
+        """Pixels (3, H, W) float32 in [0, 1] on the device."""
         given = self.given
         return (
             as_tensor(given).permute(2, 0, 1).to(self.device).float() / 255 if isinstance(given, np.ndarray) else given
@@ -120,18 +119,18 @@ class Scene:
 
     @property
     def sensed(self) -> Texture:
-        """The texture that the three ways read."""
+        """The texture from which the three ways of knowing are computed."""
         return self.once("sensed", lambda: sense(self.pixels, side=min(SENSE_SIDE, max(self.pixels.shape[:2]))))
 
     @property
     def seen(self) -> PhotoSight:
-        """What the networks for photographs say of it, each when it is first asked."""
+        """Results of the object detector, computed on first use."""
         return self.once("seen", lambda: PhotoSight(self.pixels))
 
 
 def levels_of(picture: torch.Tensor) -> np.ndarray:
-    """(3, H, W) uint8 or in [0, 1] → (H, W, 3) uint8, made where the picture lies, which is a quarter of the bytes, and
-    brought from a GPU into memory that is locked in its place, which is several times as fast."""
+    """Convert (3, H, W) uint8 or in [0, 1] to (H, W, 3) uint8 on the picture's device, where that saves three quarters of
+    the bytes, and copy it from a GPU into pinned memory, which is several times as fast."""
     levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
     here = levels.permute(1, 2, 0).contiguous().to("cpu", non_blocking=picture.is_cuda)
     if picture.is_cuda:
@@ -140,7 +139,7 @@ def levels_of(picture: torch.Tensor) -> np.ndarray:
 
 
 def viewed(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8, the longer side at most `VIEW_SIDE`."""
+    """Reduce (H, W, 3) uint8 to a longer side of at most `VIEW_SIDE`."""
     import cv2
 
     if max(pixels.shape[:2]) <= VIEW_SIDE:

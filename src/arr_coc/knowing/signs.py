@@ -1,4 +1,4 @@
-"""The signs by which sources are chosen and balanced: what a picture, a question and a budget are like."""
+"""Features of picture, question and budget ("signs") by which sources are chosen and balanced."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CONSTANT = SIGNS.index("1")
 
 
 def plain_signs(share: float = 0.25) -> np.ndarray:
-    """(12,) signs where only the budget is known, as a share of the picture's tokens."""
+    """Return (12,) signs if only the budget is known, as a share of the picture's tokens."""
     signs = np.zeros(len(SIGNS))
     signs[CONSTANT], signs[-1] = 1.0, np.log2(4 * share)
     return signs
 
 
 def signs_of(scene: Scene, query: str) -> np.ndarray:
-    """(12,) what a picture, a question and a budget are like, in the order of `SIGNS`."""
+    """Compute (12,) signs of a picture, a question and a budget, in the order of `SIGNS`."""
     pixels, letters = scene.pixels, scene.letters
     small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
     colourful = float((small.max(2) - small.min(2)).mean()) / 32

@@ -1,4 +1,4 @@
-"""The three ways of knowing that need no training: what is there, what stands out, and what plain words couple to."""
+"""Three ways of knowing without training: what there is to read, what stands out, what the question's words name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PERIPHERY_LOSS = 0.5
 
 
 def perspectival(texture: Texture) -> Array:
-    """(H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion."""
+    """Map what stands out, (H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion."""
     score = texture["saliency"] * (1 - PERIPHERY_LOSS * texture["eccentricity"])
     if "motion" in texture:
         score = score + texture["motion"]
@@ -30,13 +30,13 @@ def perspectival(texture: Texture) -> Array:
 
 # ---- propositional knowing: what is there to be read -----------------------------------------------------------------
 #
-# Local information is the entropy of quantised gradients: blank ground says one thing over and over, a straight border
-# says two, print says many. Structure is how strong those gradients are and whether they look like strokes, so that
-# faint noise, which is all entropy and no content, stays low.
+# Local information is the entropy of quantised gradients: blank ground has one direction, a straight border two, print
+# many. Structure is the strength of those gradients and whether they look like strokes, so that faint noise, which has
+# much entropy and no content, stays low.
 
 DIRECTIONS = 8
-# Directions are separated half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
-# most frequent, lie in the middle of their bin and not on its border, where rounding would decide.
+# Borders between directions, tan(22.5°): edges along the axes and the diagonals, by far the most frequent, are in the
+# middle of a bin and not on its border, where rounding would decide.
 HALF_WAY = 2**0.5 - 1
 # A gradient weaker than this (about eight grey levels across an edge) is flat ground.
 FLAT = 8 * 4 / 255
@@ -46,7 +46,7 @@ BLOCKS_ALONG = 64
 
 
 def propositional(texture: Texture) -> Array:
-    """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
+    """Map how much there is to read, (H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
     ops = texture.ops
     along_x, along_y = exact_sobel(luminance((texture["red"], texture["green"], texture["blue"])))
     strength = ops.square_root(along_x * along_x + along_y * along_y)
@@ -57,22 +57,22 @@ def propositional(texture: Texture) -> Array:
     structure = (ops.shrink(strength, grid) / FULL_STRUCTURE).clip(0, 1)
     if "text_regions" in texture:
         structure = namespace(structure).maximum(structure, ops.shrink(texture["text_regions"], grid))
-    # Entropy without strength is noise: it counts only as far as there is something for it to be about.
+    # Entropy without structure is noise, so structure limits how much entropy counts.
     score = 0.5 * entropy * (structure * 4).clip(0, 1) + 0.5 * structure
     return ops.enlarge(score, size).clip(0, 1)
 
 
 # ---- all three -------------------------------------------------------------------------------------------------------
 
-# They are balanced at this longer side: several values for each cell of a 1024-pixel picture, and quick.
+# Longer side of the maps for balancing: several values for each cell of a 1024-pixel picture, and fast.
 MAP_SIDE = 256
 
 
 def three_ways(texture: Texture, query: str, photo: Coupling | None = None) -> tuple[list[np.ndarray], tuple[str, ...]]:
-    """Propositional, perspectival and participatory maps (h, w) of one size, and notes. Without an image-text encoder,
-    what couples to the question is what its plain words name (colours, places, print).
+    """Compute propositional, perspectival and participatory maps (h, w) of one size, and notes. Without an image-text
+    encoder, the participatory map marks what the question's words name (colours, places, print).
 
-    photo: what the photo map says of the things that the question names.
+    photo: the photo map of the things that the question names.
     """
     coupling = lexical(texture, query)
     notes, maps = coupling.notes, [propositional(texture), perspectival(texture), coupling.map]
@@ -85,21 +85,21 @@ def three_ways(texture: Texture, query: str, photo: Coupling | None = None) -> t
 
 
 def coupled_with(words: Array, photo: Array) -> Array:
-    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
-    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
+    """Join two maps (h, w), of the question's words and of the photo map: places in both come first, places in one
+    still count; an empty map is ignored."""
     if not bool(photo.max() > 0):
         return words
     return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
 
 
 def scene_photos(scene: Scene, query: str) -> Relevance:
-    """The source "photos"."""
+    """Compute the source "photos"."""
     found = couple(scene.seen, query)
     return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
 
 
 def scene_detail(scene: Scene, query: str) -> Relevance:
-    """The source "detail"."""
+    """Compute the source "detail"."""
     given = scene.given
     if isinstance(given, np.ndarray) and scene.device == "cpu":
         return detail_relevance(given.transpose(2, 0, 1) / np.float32(255), query)
@@ -107,7 +107,7 @@ def scene_detail(scene: Scene, query: str) -> Relevance:
 
 
 def detail_relevance(picture: Array, query: str = "") -> Relevance:
-    """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
+    """Map detail without a question: how much each place would lose at an eighth of its resolution.
 
     picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
     does not outweigh a page of print.
@@ -122,11 +122,11 @@ def detail_relevance(picture: Array, query: str = "") -> Relevance:
 
 
 def _gradient_entropy(ops: ModuleType, along_x: Array, along_y: Array, block: int) -> Array:
-    """(rows, columns) or (B, …) in [0, 1]: entropy of {flat, eight directions} around each block, over its largest."""
+    """Compute (rows, columns) or (B, …) in [0, 1]: entropy of {flat, eight directions} around a block, normalised."""
     # Squared, because the two back ends' square roots differ in the last bit.
     code = _direction(along_x, along_y) * (along_x * along_x + along_y * along_y > FLAT**2)
     counts = ops.count_in_blocks(code, DIRECTIONS + 1, block)
-    # Neighbouring blocks are read together: print straddles any grid.
+    # Count neighbouring blocks together, because print straddles any grid.
     nearby = [ops.box(count, 1) for count in counts]
     total = sum(nearby).clip(1e-6)
     shares = [(near / total).clip(1e-12) for near in nearby]
@@ -134,7 +134,7 @@ def _gradient_entropy(ops: ModuleType, along_x: Array, along_y: Array, block: in
 
 
 def _direction(along_x: Array, along_y: Array) -> Array:
-    """1 to 8: which of the eight directions a gradient points in (their order is of no account here)."""
+    """Return 1 to 8: which of the eight directions a gradient points in (in any order)."""
     wide, tall = abs(along_x), abs(along_y)
     where = namespace(along_x).where
     right, down = along_x > 0, along_y > 0

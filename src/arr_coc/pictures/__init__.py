@@ -1,1 +1,1 @@
-"""Pictures as users have them: files, PDF pages, their words, OCR, and what kind of picture it is."""
+"""Load pictures and documents: files, PDF pages, their words, OCR, and the kind of a picture."""

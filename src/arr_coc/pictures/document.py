@@ -1,9 +1,9 @@
-"""`Document`: pages of a PDF, a folder or a list of pictures; each is drawn when it is asked for (PDFs by pypdfium2).
+"""`Document`: pages of a PDF, a folder or a list of pictures, each drawn when it is needed (PDFs by pypdfium2).
 
 document = Document.of("report.pdf", pages="2-5")
 document.pages[0].size            (height, width), without drawing it
-document.texts                    plain words of every page, where there is a text layer
-document.pages[0].draw(800)       the picture, its longer side at most 800 pixels
+document.texts                    plain text of every page with a text layer
+document.pages[0].draw(800)       its picture, with the longer side at most 800 pixels
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from .words import Words, make_words, words_beside
 if TYPE_CHECKING:
     import pypdfium2
 
-# Pages of one document, and of these without words, which must be drawn; more are refused before any work. Characters
-# of a page that are searched, and pages that are read at a time.
+# Maximum number of pages of a document, and of those without words, which must be drawn; more are refused before any
+# work. Characters of a page to search, and pages to read at a time.
 MOST_PAGES, MOST_DRAWN, MOST_CHARACTERS, AT_ONCE = 10_000, 2000, 100_000, 64
-# Names of files that are looked for in folders.
+# Names of files to open in folders.
 READABLE = re.compile(r".+\.(png|jpe?g|webp|gif|bmp|tiff?|ppm|pgm|jp2|avif|hei[cf]|pdf)", re.IGNORECASE)
-# Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
+# Resolution of drawn pages in dots an inch: 10-point type is 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
 LARGEST_SIDE = 4096
-WORD_GAP = 0.6  # of the type's size
-# Where a PDF is: its path, or what stands in it.
+WORD_GAP = 0.6  # gap between words, as a share of the type size
+# A PDF: its path or its bytes.
 PdfFile = str | os.PathLike[str] | bytes
 PageList = int | str | Sequence[int] | None  # see `page_numbers`
 
 
 @dataclass(frozen=True, eq=False)
 class DocumentPage:
-    """One page. number: from 1, as the file counts them. name: for messages and captions. size: (height, width) in
-    pixels at which it is looked at. place: where it is, a `PdfPlace`, or what `load_picture` takes."""
+    """One page. number: from 1, as in the file. name: for messages and captions. size: (height, width) in pixels when
+    drawn in full. place: a `PdfPlace`, or a source that `load_picture` accepts."""
 
     number: int
     name: str
@@ -58,14 +58,14 @@ class DocumentPage:
     place: object
 
     def draw(self, longest_side: int | None = None) -> Picture:
-        """Its picture, at a smaller scale where less is asked for; sizes and boxes stay those of `size`."""
+        """Draw the page, reduced to `longest_side` if given; sizes and boxes stay those of `size`."""
         draw = self.place.draw if isinstance(self.place, PdfPlace) else partial(load_picture, self.place)
         return replace(draw(longest_side=longest_side), name=self.name, height=self.size[0], width=self.size[1])
 
-    # No `cached_property`: in Python 3.11 all objects of a class share its lock, and one that takes long holds up all.
+    # Not a `cached_property`: in Python 3.11 all objects of a class share its lock, so a slow page would block others.
     @property
     def words(self) -> Words | None:
-        """Its words with their boxes, where they come with it."""
+        """Words of the page with their boxes; None if it brings none."""
         if "_words" not in vars(self):
             place = self.place
             vars(self)["_words"] = place.words() if isinstance(place, PdfPlace) else words_beside(place, self.size)
@@ -74,8 +74,8 @@ class DocumentPage:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """pages: in order. name: of the file, or how many pictures. notes: what could not be read, one line each. of_pages:
-    how many the whole file has."""
+    """A document. pages: in order. name: of the file, or the number of pictures. notes: one line for each page that
+    could not be read. of_pages: number of pages of the whole file."""
 
     pages: tuple[DocumentPage, ...]
     name: str
@@ -84,14 +84,14 @@ class Document:
 
     @classmethod
     def of(cls, source: object, pages: PageList = None) -> Document:
-        """A PDF (its path or bytes), a folder, a list of pictures, or one picture.
+        """Open a PDF (its path or bytes), a folder, a list of pictures, or one picture.
 
         Args:
-            source: What is read.
-            pages: Which of them, such as "2-5,7"; all by default.
+            source: The file, folder, list or picture.
+            pages: The pages to use, such as "2-5,7"; all by default.
 
         Returns:
-            The document, none of its pages drawn.
+            The document; no page is drawn yet.
 
         Example:
             >>> Document.of("report.pdf", "2-5")  # doctest: +SKIP
@@ -110,11 +110,11 @@ class Document:
         return found
 
     def chosen(self, pages: int | str | Sequence[int]) -> Document:
-        """Some of its pages."""
+        """Return a document of some of the pages."""
         numbers = page_numbers(pages, self.of_pages, self.name)
         by_number = {page.number: page for page in self.pages}
         if absent := set(numbers) - by_number.keys():
-            raise InputError(f"page {min(absent)} is not in {self.name} as it was opened; choose another")
+            raise InputError(f"page {min(absent)} is not among the opened pages of {self.name}; choose another")
         return replace(self, pages=tuple(by_number[number] for number in numbers))
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class Document:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What is written on each page, in one piece, for searching; empty where that is not known."""
+        """Text of each page, for searching; "" if it is not known."""
         if "_texts" not in vars(self):
             vars(self)["_texts"] = self._read_texts()
         return vars(self)["_texts"]
@@ -146,11 +146,11 @@ class Document:
 
 
 def document_of(source: object, pages: PageList = None) -> Document | None:
-    """A document where the source is one: a list, a folder or a PDF; None for one picture."""
+    """Open a list, a folder or a PDF as a document; return None for one picture."""
     if isinstance(source, Document | list | tuple) or _is_folder(source) or is_pdf(source):
         return Document.of(source, pages)
     if pages is not None:
-        raise InputError(f"pages={pages!r} are of documents, and this is one picture; leave it out")
+        raise InputError(f"pages={pages!r} applies to documents, and this is one picture; leave it out")
     return None
 
 
@@ -159,7 +159,7 @@ def _is_folder(source: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def _listed(source: object) -> Document:
-    """All pages of a source."""
+    """Open all pages of a source."""
     if isinstance(source, Document):
         return source
     if isinstance(source, list | tuple):
@@ -174,7 +174,7 @@ def _listed(source: object) -> Document:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The pictures and PDFs of a folder, by name; hidden ones may be what a killed process left."""
+    """List the pictures and PDFs of a folder by name, without hidden files, which a killed process may have left."""
     shown = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
     found = sorted(entry for entry in shown if READABLE.fullmatch(entry.name) and entry.is_file())
     if not found:
@@ -183,7 +183,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def _gathered(sources: Sequence[object], name: str) -> Document:
-    """Pages of all sources, counted through; what cannot be read is a note, and the others are kept."""
+    """Join the pages of all sources, numbered consecutively; a source that cannot be read becomes a note."""
     _check_number(len(sources), name)
     pages: list[DocumentPage] = []
     notes: list[str] = []
@@ -207,7 +207,7 @@ def _check_number(number: int, name: str) -> None:
 
 
 def _size_of(source: object) -> tuple[int, int]:
-    """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
+    """Return (height, width), from the header alone if possible; raise `InputError` if it cannot be read."""
     if isinstance(source, str | os.PathLike) and os.path.isfile(source):
         with suppress(InputError):
             return picture_size(source, os.path.basename(source))
@@ -219,25 +219,25 @@ def _size_of(source: object) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class PdfPlace:
-    """A page that is drawn when it is asked for. number: from 1."""
+    """A page of a PDF, drawn when needed. number: from 1."""
 
     path: PdfFile
     number: int
 
     def draw(self, longest_side: int | None = None) -> Picture:
-        """Its picture, drawn at a smaller scale where less is asked for."""
+        """Draw the page, reduced to `longest_side` if given."""
         name = pdf_name(self.path)
         pixels = _draw(self.path, name, self.number, longest_side)
         return Picture(pixels, f"{Path(name).stem}-{self.number}", *pixels.shape[:2])
 
     def words(self) -> Words:
-        """The words of its text layer; none where the page was scanned."""
+        """Read the words of its text layer; scanned pages have none."""
         return _words(self.path, pdf_name(self.path), self.number)
 
 
 def load_page(source: object, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """A picture, as `load_picture` takes it, and its words where they come with it or in a file beside it: of a
-    `PdfPlace`, or of the path of a PDF its first page, with a note where there are more."""
+    """Load a picture, as `load_picture` does, and its words from its text layer or a file beside it. Of a PDF, load the
+    page of a `PdfPlace`, or the first page of a path, with a note if there are more."""
     notes: tuple[str, ...] = ()
     if is_pdf(source):
         document = Document.of(source, 1)
@@ -251,7 +251,7 @@ def load_page(source: object, *, longest_side: int | None = None) -> tuple[Pictu
 
 
 def is_pdf(source: object) -> bool:
-    """Whether a source is a PDF, its path or its bytes, by how it begins."""
+    """Return whether a path or bytes are a PDF, by their first bytes."""
     if isinstance(source, bytes):
         return b"%PDF-" in source[:1024]
     if not isinstance(source, str | os.PathLike):
@@ -264,7 +264,7 @@ def is_pdf(source: object) -> bool:
 
 
 def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
-    """What was asked for (None or "all", 3, "3", "2-5,7", [1, 3]) → numbers from 1, in order, each once."""
+    """Parse pages (None or "all", 3, "3", "2-5,7", [1, 3]) into numbers from 1, each once, in the order given."""
     if pages is None or (isinstance(pages, str) and pages.strip().lower() == "all"):
         return list(range(1, count + 1))
     found: list[int] = []
@@ -279,7 +279,7 @@ def page_numbers(pages: PageList, count: int, name: str) -> list[int]:
 
 
 def pdf_name(file: PdfFile) -> str:
-    """What messages call it."""
+    """Return the name of a PDF for messages."""
     return "the PDF given" if isinstance(file, bytes) else Path(file).name
 
 
@@ -296,7 +296,7 @@ def _of_pdf(file: Any, pages: PageList) -> Document:
 
 
 def _texts_of(places: Sequence[PdfPlace]) -> list[str]:
-    """Of pages of one PDF the text; one that breaks the others is left out."""
+    """Read the text of pages of one PDF; if that fails, read them one by one, and leave out those that fail."""
     file = places[0].path
     try:
         return _texts(file, pdf_name(file), [place.number for place in places])
@@ -304,12 +304,12 @@ def _texts_of(places: Sequence[PdfPlace]) -> list[str]:
         return [""] if len(places) == 1 else [text for place in places for text in _texts_of([place])]
 
 
-# What PDFium does, each in a process that may be killed.
+# Work of PDFium, in a helper process that can be killed.
 
 
 @apart
 def _sizes(file: PdfFile, name: str, pages: PageList) -> tuple[int, dict[int, tuple[float, float]]]:
-    """How many pages a PDF has, and of those that are wanted (width, height) in points: 0 where nothing is known."""
+    """Return the number of pages of a PDF, and (width, height) in points of the chosen ones; 0 if unknown."""
     with opened_pdf(file, name) as opened:
         numbers = page_numbers(pages, len(opened), name)
         _check_number(len(numbers), name)
@@ -331,7 +331,7 @@ def _draw(file: PdfFile, name: str, number: int, longest_side: int | None) -> np
 
 @apart
 def _words(file: PdfFile, name: str, number: int) -> Words:
-    """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
+    """Read the words of a page's text layer: letters between spaces, with boxes around their characters."""
     raw = import_module("pypdfium2.raw")
     with opened_pdf(file, name) as document, opened_page(document, name, number) as page:
         size = float(page.get_height()), float(page.get_width())
@@ -341,7 +341,7 @@ def _words(file: PdfFile, name: str, number: int) -> Words:
             boxes = np.array([layer.get_charbox(place, loose=True) for place in range(count)]).reshape(-1, 4)
         corners = _on_screen(raw, page, boxes, size)
     inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
-    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
+    # A word ends at a space or a wide gap, because pdfium puts no space between columns.
     type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
     apart = np.zeros(count)
     apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
@@ -369,7 +369,7 @@ def _texts(file: PdfFile, name: str, numbers: list[int]) -> list[str]:
 
 @contextmanager
 def opened_page(document: pypdfium2.PdfDocument, name: str, number: int) -> Generator[pypdfium2.PdfPage]:
-    """A page as pypdfium2 has it; refuse in one line what that cannot do with it."""
+    """Open a page with pypdfium2; its errors become one line."""
     try:
         with closing(document[number - 1]) as page:
             yield page
@@ -379,7 +379,7 @@ def opened_page(document: pypdfium2.PdfDocument, name: str, number: int) -> Gene
 
 @contextmanager
 def opened_pdf(file: PdfFile, name: str) -> Generator[pypdfium2.PdfDocument]:
-    """A PDF while it is read, as pypdfium2 has it; a helper keeps it open for the next request."""
+    """Open a PDF with pypdfium2; a helper process keeps it open for the next request."""
     pdfium = import_module("pypdfium2")
     if not isinstance(file, bytes) and not os.path.isfile(file):
         raise InputError(f"{file} does not exist; check the path")
@@ -400,17 +400,17 @@ def opened_pdf(file: PdfFile, name: str) -> Generator[pypdfium2.PdfDocument]:
             yield document
 
 
-# In a helper: what its last PDF was when it was opened, and the PDF.
+# In a helper process: the identity of its last PDF when it was opened, and the PDF.
 _open: list[Any] = []
 
 
 def _reason(error: Exception) -> str:
-    """What PDFium says; nothing where it calls its failure a success."""
+    """Return the reason that PDFium gives; "" if it only says "Success"."""
     return "" if "Success" in str(error) else f" ({str(error).rstrip('.')})"
 
 
 def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
-    """The scale at which a page of these points is drawn, and (height, width) of it in pixels; 0 where it cannot."""
+    """Return the scale to draw a page of these points at, and its (height, width) in pixels; zeros if impossible."""
     scale = min(DPI / 72, LARGEST_SIDE / max(width, height, 1e-3))
     if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
         return 0.0, (0, 0)
@@ -418,8 +418,8 @@ def drawn_size(width: float, height: float) -> tuple[float, tuple[int, int]]:
 
 
 def _on_screen(raw: ModuleType, page: pypdfium2.PdfPage, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
-    """Boxes of the page → x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page is."""
-    # The mapping is affine, so three points tell it; a large screen keeps its whole numbers exact enough.
+    """Map boxes of the page to x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page."""
+    # The mapping is affine, so three points determine it; on a large screen, rounding to integers is exact enough.
     span = 1 << 20
     points = []
     for x, y in ((0.0, 0.0), (1000.0, 0.0), (0.0, 1000.0)):

@@ -1,8 +1,8 @@
-"""Is a picture a photograph, or drawn (a page, a chart, a screen)? A sign from plain statistics, measured.
+"""Tell photographs from drawn pictures (pages, charts, screens) by simple statistics.
 
 Photographs use many colours and levels, and change softly at every scale; drawn pictures have a flat ground and sharp
-edges. Seven numbers and a logistic law, fitted once; docs/how-to/photos.md says on what, and how
-often it errs.
+edges. Seven features and a logistic regression, fitted once; docs/how-to/photos.md says on what, and its error
+rate.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import numpy as np
 from ..core.arrays import sized
 
 SIDE = 512
-# Of the seven features: middle, spread, weight; then the constant. Fitted, see above.
+# Mean, spread and weight of the seven features, and the constant; fitted, see above.
 MIDDLE = (3.3045, 2.6978, 0.4108, 2.4018, 0.8175, 2.6602, 1.1779)
 SPREAD = (1.9178, 1.2472, 0.2892, 0.4887, 1.13, 0.5755, 1.1452)
 WEIGHTS = (3.088, 1.7332, 1.8835, -1.0909, 0.4877, -1.1501, 1.1947)
 CONSTANT = -4.6015
-# Odds (natural logarithm) above which a picture counts as a photograph; above even, because a drawn receipt on a wooden
-# table is still drawn, and who reads it by the map of photographs sees nothing.
+# Log-odds above which a picture counts as a photograph; above even odds, because taking a receipt on a wooden table for
+# a photograph costs more: the photo map does not find its text.
 PHOTOGRAPH = 0.75
 
 
 def is_photograph(pixels: np.ndarray) -> bool:
-    """Is (H, W, 3) uint8 more like a photograph than like something drawn?"""
+    """Return whether (H, W, 3) uint8 is more like a photograph than like a drawn picture."""
     return photograph_odds(pixels) > PHOTOGRAPH
 
 
 def photograph_odds(pixels: np.ndarray) -> float:
-    """The natural logarithm of the odds that (H, W, 3) uint8 is a photograph."""
+    """Return the log-odds that (H, W, 3) uint8 is a photograph."""
     return float((kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
 
 
 def kind_features(pixels: np.ndarray) -> np.ndarray:
-    """(7,): entropy of colours and of levels in bits, spread of the levels of a 16×16 view, and the mean and median
-    slope, of the picture and of a quarter of its size."""
+    """Compute (7,) features: entropy of colours and of grey levels in bits, spread of a 16×16 view, and the mean and
+    median slope of the picture and of its quarter-size view."""
     import cv2
 
     pixels = np.ascontiguousarray(pixels)
@@ -56,7 +56,7 @@ def _entropy(counts: np.ndarray) -> float:
 
 
 def _slopes(plane: np.ndarray) -> tuple[float, float]:
-    """Logarithms of the mean and the median slope, in levels a pixel."""
+    """Return the logarithms of the mean and the median slope, in levels a pixel."""
     import cv2
 
     slope = cv2.magnitude(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1))

@@ -1,7 +1,7 @@
-"""Text on an array of pixels, with typefaces that come inside the libraries: nothing to download or to find.
+"""Draw text into an array of pixels, with typefaces that come with OpenCV and Pillow.
 
-OpenCV 5 carries a sans serif with weights and a fallback for nearly all scripts, so questions in any language can be
-drawn. Older OpenCV falls back on Pillow's own typeface, which knows little beyond ASCII: accents are folded away.
+OpenCV 5 has a sans serif with weights and a fallback for nearly all scripts, so questions in any language can be
+drawn. With older OpenCV, Pillow's typeface is used, which has little beyond ASCII: accents are removed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Colour = tuple[int, int, int]
 INK: Colour = (28, 30, 36)
 
 REGULAR, BOLD = 400, 600
-# Letters are drawn this much larger and averaged down: their spacing is then no longer rounded to whole pixels.
+# Letters are drawn this much larger and averaged down, so that their spacing is not rounded to whole pixels.
 _OVERSAMPLE = 4
 
 
 @cache
 def _opencv_faces() -> tuple[cv2.FontFace, cv2.FontFace] | None:
-    """The main typeface and the one for brackets, which the main one draws too wide; None before OpenCV 5."""
+    """Return the main typeface and the one for brackets, which the main one draws too wide; None before OpenCV 5."""
     return (cv2.FontFace("sans"), cv2.FontFace("uni")) if hasattr(cv2, "FontFace") else None
 
 
@@ -33,15 +33,15 @@ def line_height(size: int) -> int:
 
 @lru_cache(maxsize=512)
 def letter_mask(text: str, size: int, weight: int = REGULAR) -> np.ndarray:
-    """(line_height(size), width) uint8 coverage of one line of text."""
-    # Half a character (a lone surrogate, as a byte of the command line may be) ends OpenCV with a segmentation fault.
+    """Draw one line of text as (line_height(size), width) uint8 coverage."""
+    # A lone surrogate, which a byte of the command line may become, crashes OpenCV with a segmentation fault.
     text = " ".join(text.encode(errors="replace").decode().split())
     faces = _opencv_faces()
     if faces is None:
         return _pillow_mask(text, size)
     large, height = size * _OVERSAMPLE, line_height(size)
     runs = [(run, faces[number % 2]) for number, run in enumerate(re.split(r"([()_]+)", text)) if run]
-    # A run's advance is where the pen stands after drawing it, so the runs are drawn on a board that is wide enough.
+    # The width of a run is known only after drawing it, so the runs are drawn on a board that is wide enough.
     widest = sum(cv2.getTextSize((0, 0), run, (0, 0), face, large, weight)[2] + large for run, face in runs) + large
     board = np.zeros((height * _OVERSAMPLE, widest, 3), dtype=np.uint8)
     pen = 0
@@ -80,7 +80,7 @@ def write(
 ) -> int:
     """Draw one line with its top at `y` into `canvas` (H, W, 3) uint8; `x` is its left, centre or right edge.
 
-    Returns the width drawn. Whatever falls outside the canvas is cut off.
+    Returns the width drawn. Parts outside the canvas are cut off.
     """
     mask = letter_mask(text, size, weight)
     width = mask.shape[1]
@@ -95,7 +95,7 @@ def write(
 
 
 def shorten(text: str, width: int, size: int, weight: int = REGULAR) -> str:
-    """`text`, or as much of it as fits into `width` pixels with an ellipsis."""
+    """Return `text`, shortened with an ellipsis if it does not fit into `width` pixels."""
     text = " ".join(text.split())
     whole = text_width(text, size, weight)
     if whole <= width:
@@ -107,7 +107,7 @@ def shorten(text: str, width: int, size: int, weight: int = REGULAR) -> str:
 
 
 def wrap(text: str, width: int, size: int, *, weight: int = REGULAR, lines: int = 2) -> list[str]:
-    """`text` in at most `lines` lines of `width` pixels, the last one shortened where it does not fit."""
+    """Wrap `text` into at most `lines` lines of `width` pixels; the last one is shortened if it does not fit."""
     words, result = text.split(), []
     while words and len(result) < lines - 1:
         taken = 1

@@ -1,7 +1,7 @@
-"""Loading a picture, from whatever a user has, as RGB pixels that the rest of the library can trust.
+"""Load a picture from any common source as RGB pixels.
 
-A path, a PIL image, a numpy array, a torch tensor, bytes or an open file becomes a `Picture`: uint8 RGB, upright,
-nothing transparent, first frame. What cannot be used raises `InputError` with one line that names the remedy.
+A path, a PIL image, a numpy array, a torch tensor, bytes or an open file becomes a `Picture`: uint8 RGB, upright, on
+white if transparent, first frame only. Unusable input raises `InputError` with one line that names the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..core.arrays import is_tensor, sized, to_numpy
 from ..core.errors import InputError, Stopped, whole
 from .opening import apart, memory_for
 
-# Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
+# Twice Pillow's warning limit, where Pillow itself refuses a picture by its header, before decoding.
 MAX_PIXELS = 2 * 89_478_485
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
@@ -32,10 +32,10 @@ _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """pixels: (rows, cols, 3) uint8 RGB. height, width: the picture as given.
+    """A loaded picture. pixels: (rows, cols, 3) uint8 RGB. height, width: size of the picture as given.
 
-    `pixels` may be smaller than (height, width) where the caller asked for a reduced view (`longest_side`): deciding
-    and drawing a panel need no 64-megapixel array. Boxes are always in pixels of the picture as given.
+    `pixels` are smaller than (height, width) if the caller asked for a reduced view (`longest_side`), which suffices to
+    decide and to draw. Boxes are always in pixels of the picture as given.
     """
 
     pixels: np.ndarray
@@ -46,7 +46,7 @@ class Picture:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) as given."""
+        """(height, width) of the picture as given."""
         return self.height, self.width
 
 
@@ -61,10 +61,10 @@ def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: 
             faster and smaller.
 
     Returns:
-        A `Picture`: pixels (H, W, 3) uint8; its height and width tell the size as given, also where it was reduced.
+        A `Picture`: pixels (H, W, 3) uint8; its height and width are the size as given, even if it was reduced.
 
     Raises:
-        InputError: For what is no picture, is broken or too large.
+        InputError: If it is not a picture, is damaged or too large.
 
     Example:
         >>> load_picture("street.png").size  # doctest: +SKIP
@@ -96,11 +96,11 @@ def load_picture(source: object, *, max_pixels: int = MAX_PIXELS, longest_side: 
 
 
 def resized(picture: Picture, size: tuple[int, int]) -> Picture:
-    """The same picture in more pixels, or in fewer, (height, width): a model then sees it from nearer, or from farther.
-    Boxes stay in pixels of the picture as given."""
+    """Resize the pixels of a picture to (height, width), so that a model sees it larger or smaller. Boxes stay in
+    pixels of the picture as given."""
     height, width = size
     if height * width > MAX_PIXELS:
-        raise InputError(f"{picture.name} would have {width}×{height} pixels, more than {MAX_PIXELS}; magnify it less")
+        raise InputError(f"{picture.name} would have {width}×{height} pixels, more than {MAX_PIXELS}; enlarge it less")
     if size == picture.pixels.shape[:2]:
         return picture
     larger = height * width >= picture.pixels.shape[0] * picture.pixels.shape[1]
@@ -142,7 +142,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
 
 
 def _opened(file: Any, label: str) -> Image.Image:
-    """Open a file of any format that Pillow knows, and HEIC where the extra `[formats]` is installed."""
+    """Open a file of any format that Pillow supports, and HEIC if the extra `[formats]` is installed."""
     try:
         return Image.open(file)
     except UnidentifiedImageError as error:
@@ -160,7 +160,7 @@ def _opened(file: Any, label: str) -> Image.Image:
 
 
 def _by_regions(file: Path, side: int) -> Picture:
-    """A file with more pixels than are ever held, read by regions and reduced on the way, by area mean (pyvips)."""
+    """Read a file with too many pixels to hold in memory by regions, reduced by area mean (pyvips)."""
     with _decoding(file.name):
         vips = import_module("pyvips").Image
         given = vips.new_from_file(str(file), access="sequential")
@@ -173,7 +173,7 @@ def _by_regions(file: Path, side: int) -> Picture:
 
 @apart
 def picture_size(file: Any, name: str) -> tuple[int, int]:
-    """(height, width) as shown, by the header of a file alone. Raises `InputError`."""
+    """Read (height, width), as displayed, from the header of a file. Raises `InputError`."""
     with _decoding(name), Image.open(file) as image:
         width, height = image.size
         _check_size(height, width, name, MAX_PIXELS)
@@ -183,13 +183,13 @@ def picture_size(file: Any, name: str) -> tuple[int, int]:
 
 @contextmanager
 def _decoding(label: str) -> Generator[None]:
-    """Refuse in one line what a decoder cannot do; hostile bytes make it raise nearly anything."""
+    """Turn errors of decoders into one line; malicious files make them raise nearly anything."""
     try:
         yield
     except (InputError, Stopped, Image.DecompressionBombError):
         raise
     except PermissionError as error:
-        raise InputError(f"{label} may not be read; check its permissions") from error
+        raise InputError(f"no permission to read {label}; check its permissions") from error
     except Exception as error:
         raise InputError(f"{label} cannot be read ({error!r}); save it again as PNG or JPEG") from error
 
@@ -202,18 +202,18 @@ def _from_pil(
     *,
     reduce_while_decoding: bool = False,
 ) -> Picture:
-    """reduce_while_decoding: only for images opened here, because it changes the image object."""
+    """Load a PIL image. reduce_while_decoding: only for images opened here, because it changes the image object."""
     width, height = image.size
     _check_size(height, width, label, max_pixels)
     memory_for(height * width)
     notes, orientation = [], 1
-    with suppress(Exception):  # damaged metadata must not cost the picture
+    with suppress(Exception):  # a picture with damaged metadata can still be used
         if getattr(image, "is_animated", False):
             notes.append(f"frame {image.tell() + 1} of several: the others are not looked at")
         orientation = int(image.getexif().get(ExifTags.Base.Orientation, 1))
     try:
         if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
-            # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
+            # Decodes a JPEG at 1/2, 1/4 or 1/8, never below this size; other formats ignore it.
             image.draft(None, sized((height, width), longest_side)[::-1])
         if 2 <= orientation <= 8:
             image = ImageOps.exif_transpose(image)
@@ -230,7 +230,7 @@ def _from_pil(
 
 
 def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
-    """(H, W, 3) uint8 of a PIL image of any mode, transparency laid over white."""
+    """Convert a PIL image of any mode to (H, W, 3) uint8, transparent parts on white."""
     if image.mode in _WIDE_MODES:
         return _bytes_of(np.asarray(image), label, own_range=True)[..., None].repeat(3, axis=-1)
     if image.has_transparency_data:
@@ -239,7 +239,7 @@ def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
 
 
 def _over_white(image: Image.Image) -> np.ndarray:
-    """(H, W, 3) uint8 of an RGBA image."""
+    """Put an RGBA image on white; return (H, W, 3) uint8."""
     white = Image.new("RGB", image.size, "white")
     white.paste(image, mask=image)
     return np.array(white)
@@ -258,7 +258,7 @@ def _from_array(
         array = array.transpose(1, 2, 0)
     if array.ndim != 3 or array.shape[-1] not in (1, 3, 4):
         wanted = "(H, W), (3, H, W) or (4, H, W)" if channels_first else "(H, W), (H, W, 3) or (H, W, 4)"
-        raise InputError(f"{label} has shape {shape}; a picture has shape {wanted}, give one of them")
+        raise InputError(f"{label} has shape {shape}; a picture must have shape {wanted}")
     _check_size(array.shape[0], array.shape[1], label, max_pixels)
     pixels = _bytes_of(array, label)
     if pixels.shape[-1] == 4:
@@ -272,10 +272,10 @@ def _from_array(
 
 
 def _bytes_of(array: np.ndarray, label: str, *, own_range: bool = False) -> np.ndarray:
-    """Values of any numeric type as uint8: floats from [0, 1], integers from [0, 255], uint16 from [0, 65535].
+    """Convert numbers to uint8: floats from [0, 1], integers from [0, 255], uint16 from [0, 65535].
 
-    own_range: for wide samples of a picture file, where a range other than these is meant (16 bits in a 32-bit type,
-    scientific data): stretched, instead of refused as a mistake.
+    own_range: for wide samples of picture files, which may have other ranges (16 bits in a 32-bit type, scientific
+    data): stretch them, instead of refusing them as a mistake.
     """
     kind = array.dtype
     if kind == np.uint8:
@@ -287,7 +287,7 @@ def _bytes_of(array: np.ndarray, label: str, *, own_range: bool = False) -> np.n
     low, high = float(array.min()), float(array.max())
     wide = kind.kind == "u" and kind.itemsize == 2
     bottom, top = 0.0, 1.0 if kind.kind == "f" else 65535.0 if wide else 255.0
-    # Resampling overshoots by rounding errors only; more than that is a mistake in the caller's scaling.
+    # Allow rounding errors; anything larger is a mistake in the caller's scaling.
     outside = low < -1e-3 or high > top + 1e-3
     if outside and own_range:
         bottom, top = (0.0, 65535.0) if low >= 0 and 255 < high <= 65535 else (low, high)
@@ -309,7 +309,7 @@ def _check_size(height: int, width: int, label: str, max_pixels: int) -> None:
 
 
 def _reduced(picture: Picture, longest_side: int | None) -> Picture:
-    """The same picture with its pixels' longer side at most `longest_side`, by area mean."""
+    """Reduce the pixels of a picture by area mean, so that the longer side is at most `longest_side`."""
     rows, cols = picture.pixels.shape[:2]
     if longest_side is None or max(rows, cols) <= longest_side:
         return picture

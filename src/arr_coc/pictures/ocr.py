@@ -1,13 +1,13 @@
-"""Read the text lines of a picture: find them once, recognise those that matter, remember each.
+"""Read the text lines of a picture: find them once, recognise those that matter, cache each.
 
     words = ocr_words(pixels)                      every line
-    words = ocr_words(pixels, relevance, 12)       the twelve lines that a map points at, and those read before
+    words = ocr_words(pixels, relevance, 12)       the twelve most relevant lines, and those read before
 
 The models are PP-OCRv6 tiny (Apache-2.0), which come with the library and run on onnxruntime. Latin letters are read by
-default; a line that makes no sense in them is read again with every character that the model knows.
+default; a line that they do not explain well is read again with every character of the model.
 
-What was read is remembered by the picture's pixels for as long as the process lives, so that the next question about
-it reads only what is new. Nothing of it is written to the disk.
+Lines are cached by the picture's pixels while the process runs, so that the next question about it reads new lines
+only. Nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from ..core.kept import ByteStore, pixels_key
 from .words import OCR, Words, make_words
 
 FOLDER = WEIGHTS / "reader"
-# Lines that are recognised for a question, the most relevant first.
+# Default number of lines to recognise for a question, the most relevant first.
 MOST_LINES = 12
-# The longer side at which lines are looked for, and the side of the parts in which larger pictures are read.
+# Longer side in pixels at which lines are detected, and side of the parts in which larger pictures are read.
 FIND_SIDE, PART = 1600, 1600
-# By the detector's own settings: a pixel of text, a line, and how far a line reaches beyond its pixels.
+# The detector's own settings: thresholds of a text pixel and of a line, and how far a line extends beyond its pixels.
 TEXT, LINE, GROWN = 0.2, 0.4, 1.4
 LEAST_SIDE = 3  # pixels of a line
-HEIGHT, WIDEST = 48, 2400  # at which a line is recognised
-# A line read less surely than this in Latin letters is read again with all characters.
+HEIGHT, WIDEST = 48, 2400  # pixels of a line when it is recognised
+# A line with a lower mean probability than this in Latin letters is read again with all characters.
 LATIN_SURE = 0.6
-# A space that is this likely is set where letters, figures and signs meet, though nothing is likelier.
+# Probability above which a space is inserted between letters, digits and signs, even if it is not the likeliest.
 MISSED_SPACE = 0.1
-# Pictures that are remembered, those used last.
+# Maximum number of cached pictures, the most recently used.
 MOST_PAGES = 1000
-# ImageNet's mean and deviation in the order of OpenCV, as the detector was taught.
+# ImageNet's mean and standard deviation in BGR order, as in the training of the detector.
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
 
 
-LineWords = list[tuple[str, float, float]]  # each word with where it begins and ends along its line, in 0–1
+LineWords = list[tuple[str, float, float]]  # each word with its start and end along the line, in 0–1
 
 
 class LineReader:
-    """The two models of a folder. Raises `InputError` where they are damaged.
+    """The detection and recognition models of a folder. Raises `InputError` if they are damaged.
 
-    characters: of the rows of `head`, (classes, 80) with `bias`. latin: numbers of the rows that are Latin letters,
-    figures, signs, the blank and the space.
+    characters: of the classes of `head`, with `bias`. latin: numbers of the classes that are Latin letters, digits,
+    signs, the blank and the space.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -65,11 +65,11 @@ class LineReader:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"the line reader in {folder} cannot be read ({error}); install arr-coc again") from error
         self.head = head * scale
-        self.characters = f"\0{characters} "  # the first row says that nothing is written here
+        self.characters = f"\0{characters} "  # the first class is the blank
         self.latin = np.array([number for number, one in enumerate(self.characters) if ord(one) < 0x2E80])
 
     def find(self, pixels: np.ndarray) -> np.ndarray:
-        """(H, W, 3) uint8 → (N, 4, 2) float32 corners x, y of its lines, from the top left clockwise."""
+        """Find the lines of (H, W, 3) uint8: (N, 4, 2) float32 corners x, y, clockwise from the top left."""
         import cv2
 
         height, width = pixels.shape[:2]
@@ -82,7 +82,7 @@ class LineReader:
         return quads * np.array([width / size[0], height / size[1]], np.float32)
 
     def read(self, pixels: np.ndarray, quad: np.ndarray) -> LineWords:
-        """Read one line: its words, each with where it begins and ends along the line in 0–1."""
+        """Read one line: its words, each with its start and end along the line, in 0–1."""
         strip = straightened(pixels, quad)
         seen = np.ascontiguousarray((strip[..., ::-1].astype(np.float32) / 127.5 - 1).transpose(2, 0, 1)[None])
         (states,) = self.reading.run(None, {"pictures": seen})
@@ -94,7 +94,7 @@ class LineReader:
         return words
 
     def _spelled(self, states: np.ndarray, rows: np.ndarray) -> tuple[LineWords, float]:
-        """(steps, 80) states → words and sureness, by these rows of the head; equal neighbours are one character."""
+        """Decode states (steps, 80) into words and their mean probability; rows: the classes of the head to use."""
         logits = states @ self.head[:, rows] + self.bias[rows]
         share = np.exp(logits - logits.max(1, keepdims=True))
         share /= share.sum(1, keepdims=True)
@@ -122,7 +122,7 @@ class LineReader:
 
 
 def _turns(before: str, after: str) -> bool:
-    """Whether a word may end between two characters: "eC", "t8", "4(", ",T"."""
+    """Return whether a word may end between two characters, such as in "eC", "t8", "4(", ",T"."""
     if before.isdigit() and after.isdigit():
         return False
     return (before.islower() and not after.islower()) or before.isdigit() != after.isdigit() or before in ",;:)&"
@@ -132,7 +132,7 @@ line_reader = lru_cache(maxsize=1)(LineReader)  # opened once
 
 
 def quads_of(there: np.ndarray) -> np.ndarray:
-    """(h, w) how likely each pixel is text → (N, 4, 2) float32 corners of the lines, in reading order."""
+    """Find lines in a map (h, w) of text probabilities: (N, 4, 2) float32 corners, in reading order."""
     import cv2
 
     outlines, _ = cv2.findContours((there > TEXT).astype(np.uint8), cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
@@ -152,14 +152,14 @@ def quads_of(there: np.ndarray) -> np.ndarray:
 
 
 def _clockwise(corners: np.ndarray) -> np.ndarray:
-    """(4, 2) corners from the top left on; of a line that leans the left end is where its upper left corner is."""
+    """Order (4, 2) corners clockwise from the upper left one, which is at the left end of a slanted line."""
     by_x = corners[np.argsort(corners[:, 0], kind="stable")]
     left, right = (part[np.argsort(part[:, 1], kind="stable")] for part in (by_x[:2], by_x[2:]))
     return np.array([left[0], right[0], right[1], left[1]])
 
 
 def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
-    """A line of (H, W, 3) uint8 as a strip (48, w, 3); one that stands upright is turned."""
+    """Straighten a line of (H, W, 3) uint8 into a strip (48, w, 3); vertical lines are turned."""
     import cv2
 
     wide = max(np.linalg.norm(quad[1] - quad[0]), np.linalg.norm(quad[2] - quad[3]))
@@ -167,7 +167,7 @@ def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
     if tall > 1.5 * wide:
         quad, wide, tall = quad[[1, 2, 3, 0]], tall, wide
     width = int(np.clip(round(HEIGHT * wide / max(tall, 1.0)), 16, WIDEST))
-    # Around the line alone: a large page is not looked at for each of its lines.
+    # Cut out the line first, so that a large page is not processed for each of its lines.
     low = np.maximum(np.floor(quad.min(0)).astype(int) - 1, 0)
     high = np.ceil(quad.max(0)).astype(int) + 2
     part = pixels[low[1] : high[1], low[0] : high[0]]
@@ -184,8 +184,8 @@ def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ReadPage:
-    """What is known of one picture. quads: (N, 4, 2) corners of its lines. lines: what stands in those that were
-    recognised, by their numbers."""
+    """The cached lines of one picture. quads: (N, 4, 2) corners of its lines. lines: number of a recognised line → its
+    words."""
 
     quads: np.ndarray
     lines: dict[int, LineWords] = field(default_factory=dict)
@@ -199,12 +199,12 @@ def ocr_words(pixels: np.ndarray, relevance: np.ndarray | None = None, most: int
 
     Args:
         pixels: (H, W, 3) uint8 RGB.
-        relevance: (rows, cols) map that says which lines matter; all count alike without one.
-        most: Lines that are recognised for this question; all by default.
+        relevance: (rows, cols) map that says which lines matter; by default all are equal.
+        most: Maximum number of lines to recognise for this question; all by default.
 
     Returns:
-        The words of all lines that were recognised now or before; `Words.seconds` is what it took, `Words.unread` how
-        many lines were found and not recognised.
+        The words of all lines recognised now or before; `Words.seconds` is the time it took, `Words.unread` the number
+        of lines found but not recognised.
     """
     started = perf_counter()
     pixels = np.ascontiguousarray(pixels, dtype=np.uint8)
@@ -220,7 +220,7 @@ def ocr_words(pixels: np.ndarray, relevance: np.ndarray | None = None, most: int
 
 
 def _found_lines(pixels: np.ndarray) -> np.ndarray:
-    """(N, 4, 2) corners of all lines; of a picture that is too large to look at once, part by part."""
+    """Find the corners (N, 4, 2) of all lines; very large pictures are processed in parts."""
     if max(pixels.shape[:2]) <= 2 * PART:
         return line_reader().find(pixels)
     found = [np.zeros((0, 4, 2), np.float32)]
@@ -233,9 +233,9 @@ def _found_lines(pixels: np.ndarray) -> np.ndarray:
 
 
 def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[LineWords]:
-    """What stands in each of the lines."""
+    """Read each of the lines."""
     lines = []
-    with ThreadPoolExecutor(2) as pool:  # straightening one line beside the network's work on another
+    with ThreadPoolExecutor(2) as pool:  # straightens one line while the network reads another
         for line in pool.map(partial(line_reader().read, pixels), quads):
             check_stop()
             lines.append(line)
@@ -245,7 +245,7 @@ def _recognised(pixels: np.ndarray, quads: np.ndarray) -> list[LineWords]:
 def _most_relevant(
     quads: np.ndarray, size: tuple[int, int], relevance: np.ndarray | None, most: int | None
 ) -> list[int]:
-    """Numbers of the lines to recognise, in their order."""
+    """Return the numbers of the lines to recognise, in order."""
     if most is None or relevance is None or len(quads) <= most:
         return list(range(len(quads)))[:most]
     rows, cols = relevance.shape
@@ -257,7 +257,7 @@ def _most_relevant(
 
 
 def _words_of(page: ReadPage, size: tuple[int, int]) -> Words:
-    """The words of all lines that are known, with boxes along their lines."""
+    """Return the words of all recognised lines, with boxes along their lines."""
     texts: list[str] = []
     boxes: list[Sequence[float]] = []
     lines: list[int] = []

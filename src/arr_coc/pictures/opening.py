@@ -1,11 +1,11 @@
-"""Opening files of strangers in helper processes, which can be killed. Library callers stay in their own process.
+"""Open untrusted files in helper processes, which can be killed. Library callers stay in their own process by default.
 
 with isolated():
-    load_picture("from-a-stranger.jpg")      a helper decodes it, or one line says why not
+    load_picture("untrusted.jpg")            a helper decodes it, or one line says why not
 
-A decoder may take for ever, or all memory, over a small file. So whatever reads a file is decorated with `apart`:
-inside `isolated` it runs in a helper, which has ten seconds of the processor, may wait for thirty by the clock, and has
-memory by the pixels. These are limits, not a sandbox: a helper may do whatever its user may. Windows has none of them.
+A small file can make a decoder run forever or take all memory. So functions that read files are decorated with `apart`:
+inside `isolated` they run in a helper, with a limit of ten seconds of CPU time, of thirty seconds without progress, and
+of memory by the number of pixels. They are no sandbox: a helper has all rights of its user. Windows has no such limits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..core.errors import InputError, check_stop
 
-# Of one file: seconds of the processor, seconds by the clock without `PROGRESS` seconds of the processor, and how often
-# it may exceed its limits.
+# Limits of one file: seconds of CPU time, seconds of the clock without `PROGRESS` seconds of CPU time, and how often it
+# may exceed them.
 SECONDS, CLOCK, PROGRESS, STRIKES = 10, 30, 0.01, 3
-# Seconds of the processor after which a helper gives way to others, and by how much.
+# Seconds of CPU time after which a helper gets a lower priority, and its nice value then.
 FAIR, NICE = 1.0, 10
-# Helpers at once, those that wait for work, and seconds after which one of these ends.
+# Maximum number of helpers, of idle ones, and seconds after which an idle one ends.
 MOST, SPARE, IDLE = 16, max(2, os.cpu_count() or 1), 60
-# Bytes of pixels that a helper keeps allocated: fresh pages of memory take most of the time.
+# Bytes of shared memory that a helper keeps, because allocating them takes most of the time.
 KEPT = 1 << 26
-# Bytes of address space: of a helper, and of each pixel of a picture.
+# Bytes of address space of a helper, and for each pixel of a picture.
 BASE, BYTES_PER_PIXEL = 1 << 30, 16
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "VIPS_CONCURRENCY": "2"}
 HELPER = "from arr_coc.pictures.opening import help_out; help_out({}, {}, {})"
@@ -48,8 +48,8 @@ Result = TypeVar("Result")
 
 
 def apart(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Run `work(file, name, …)` in a helper where `isolated` is on. file: a path or bytes; open files stay here. name:
-    what messages call it."""
+    """Run `work(file, name, …)` in a helper inside `isolated`. file: a path or bytes; open files are read in this
+    process. name: its name in messages."""
 
     @wraps(work)
     def run(*args: Parameters.args, **more: Parameters.kwargs) -> Result:
@@ -65,7 +65,7 @@ def apart(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
 
 
 def isolate() -> None:
-    """Open files in helpers from now on. The first one starts at once, beside whatever is imported meanwhile."""
+    """Open files in helpers from now on. The first helper starts at once, in parallel to further imports."""
     global _users
     if hasattr(os, "fork"):
         _users += 1
@@ -89,8 +89,8 @@ def isolated() -> Generator[None]:
 
 
 def help_out(descriptor: int, table: int, idle: float) -> None:
-    """Do what is asked, one request at a time, until nobody asks any more, or not for so long. table: the file in which
-    arrays are handed over: through a pipe they take ten times as long."""
+    """Run in a helper: serve one request at a time until the owner ends or none comes for `idle` seconds. table: the
+    file that passes arrays, ten times as fast as a pipe."""
     global is_helper
     is_helper = True
     import resource
@@ -98,16 +98,16 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
 
     link, file = Connection(descriptor), b""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError):  # where the machine runs out of memory, Linux ends a helper first
+    with suppress(OSError):  # if the machine runs out of memory, Linux kills helpers first
         Path("/proc/self/oom_score_adj").write_text("1000")
-    for ahead in ("arr_coc.pictures.document", "cv2"):  # while nobody asks yet
+    for ahead in ("arr_coc.pictures.document", "cv2"):  # before the first request comes
         with suppress(ImportError):
             import_module(ahead)
     with suppress(EOFError, OSError):  # its owner has ended
         while link.poll(idle):
             (module, function), given, name, others = link.recv()
             file = file if given is None else given
-            # In case nobody is left who watches.
+            # In case the owner has died and does not watch the time.
             resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 2 * SECONDS, resource.RLIM_INFINITY))
             memory_for(0)
             value, error = None, None
@@ -128,17 +128,17 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
 
 
 def memory_for(pixels: int) -> None:
-    """Let this process, where it is a helper, have the memory that so large a picture needs."""
+    """In a helper, set the memory limit for a picture of so many pixels; elsewhere do nothing."""
     if is_helper:
         import resource
 
         most = BASE + BYTES_PER_PIXEL * pixels
-        with suppress(ValueError, OSError):  # macOS takes no limit of memory
+        with suppress(ValueError, OSError):  # macOS has no such limit
             resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 class Helper:
-    """One process, as its owner sees it."""
+    """One helper process, seen from its owner."""
 
     def __init__(self) -> None:
         from multiprocessing import Pipe
@@ -158,16 +158,16 @@ class Helper:
         self.gives_way, self.file = False, b""
 
     def spent(self) -> float:
-        """Seconds of the processor so far; where nothing tells them, of the clock."""
+        """Return the CPU time of the helper in seconds; the clock where CPU time is not available."""
         if sys.platform == "linux":
             with suppress(OSError):
                 return time.clock_gettime((~self.process.pid << 3) | 2)  # clock_getcpuclockid(3)
         return time.perf_counter()
 
     def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
-        """The result, or what was raised. `OSError` or `EOFError` where it died or its time is over.
+        """Return the result or raise the error of the work; `OSError` or `EOFError` if the helper died or is too late.
 
-        On a busy machine a helper waits for the processor; only one that does nothing by itself for long is given up.
+        CPU time counts, because on a busy machine a helper waits for the CPU; without any for long it is given up.
         """
         before = at_work = self.spent()
         since = time.perf_counter()
@@ -200,7 +200,7 @@ class Helper:
         return value
 
     def end(self) -> int:
-        """Kill it; how it ended."""
+        """Kill the helper; return its exit code."""
         self.process.kill()
         self.link.close()
         self.table.close()
@@ -208,7 +208,7 @@ class Helper:
 
 
 class Helpers:
-    """Those that wait for work, and those that work. A file that exceeds its limits again and again is refused."""
+    """The pool of helpers. A file that exceeds its limits several times is refused."""
 
     def __init__(self) -> None:
         self.changed, self.idle, self.busy = Condition(), list[Helper](), set[Helper]()
@@ -228,7 +228,7 @@ class Helpers:
             raise
         except (EOFError, OSError) as error:
             code = helper.end()
-            if code == 0:  # it had waited too long for work, and was on its way out
+            if code == 0:  # it was idle for too long and about to end
                 return self.run(work, file, name, others)
             self.strikes[key] = self.strikes.get(key, 0) + 1
             late = isinstance(error, TimeoutError) or code == -signal.SIGXCPU
@@ -243,10 +243,10 @@ class Helpers:
             while len(self.busy) >= MOST:
                 check_stop()
                 self.changed.wait(0.1)
-            for dead in [one for one in self.idle if one.process.poll() is not None]:  # the machine needed its memory
+            for dead in [one for one in self.idle if one.process.poll() is not None]:  # killed, out of memory
                 self.idle.remove(dead)
                 dead.end()
-            # One that has this document open, or else the one that worked last.
+            # Prefer a helper that has this document open, else the most recently used one.
             same = (one for one in self.idle if file is one.file or (isinstance(file, Path) and file == one.file))
             helper = next(same, None) or (self.idle[-1] if self.idle else Helper())
             self.idle = [one for one in self.idle if one is not helper]
@@ -263,14 +263,14 @@ class Helpers:
             helper.end()
 
     def close(self) -> None:
-        """End all of them; what they were doing is refused."""
+        """Kill all helpers; their current work raises an error."""
         with self.changed:
             ended, self.idle = [*self.idle, *self.busy], []
         for helper in ended:
             helper.process.kill()
 
     def forget(self) -> None:
-        """In a fork: these belong to the parent."""
+        """Drop the helpers in a forked child; they belong to the parent."""
         for helper in (*self.idle, *self.busy):
             helper.link.close()
             helper.table.close()

@@ -1,4 +1,4 @@
-"""`Words`: what is written on a picture, and where.
+"""`Words`: the words on a picture, and their places.
 
 They come with a file (hOCR or JSON), from a page of a PDF (`pdf`), by OCR (`ocr`), or from the caller:
 `look(image, question, words=[("Total", (0.1, 0.8, 0.2, 0.82)), …])`. A broken file raises `InputError` with one line.
@@ -20,16 +20,16 @@ import numpy as np
 from ..core.errors import InputError, check_stop, positive, shown
 from ..core.folders import read_text
 
-# More words than any page has; a file with more is broken.
+# Maximum number of words on a page; a file with more is refused.
 MOST_WORDS = 20_000
 LONGEST_WORD = 256
-# What `Words.source` says of words that were read by OCR.
+# `Words.source` of words read by OCR.
 OCR = "OCR"
-# Two words of a line belong together where the gap between them is below this share of their height; two figures, which
-# columns and axes set close, where it is no wider than a space.
+# Two words of a line belong together if the gap between them is below this share of their height; two numbers, which
+# columns and axes place close together, only if it is not wider than a space.
 PHRASE_GAP = 0.9
 FIGURE_GAP = 0.45
-# Heights of two words of a line, the taller by the lower; so far, in its heights, may the middle of a neighbour lie.
+# Maximum ratio of the heights of two words of a line; and the maximum distance between their middles, in heights.
 ALIKE = 2.2
 LINE_REACH = (1 + ALIKE) / 2
 _AT_ONCE = 128
@@ -37,10 +37,10 @@ _AT_ONCE = 128
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,) int64, the number of
-    the line each word stands in; found from the boxes where nobody gave it. source: where they come from, for notes.
-    size: (height, width) of the picture they were measured on, in any unit: only its shape counts. seconds: that
-    reading them took. unread: lines that were found and not recognised."""
+    """Words of a picture. texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,)
+    int64, the number of each word's line; computed from the boxes by default. source: where they come from, for notes.
+    size: (height, width) of the picture that they were measured on, in any unit, because only the ratio counts.
+    seconds: time to read them. unread: number of lines found but not recognised."""
 
     texts: tuple[str, ...]
     boxes: np.ndarray
@@ -52,7 +52,7 @@ class Words:
 
     @property
     def by_ocr(self) -> bool:
-        """They were read from pixels, and may be misread."""
+        """Whether they were read by OCR, which may make mistakes."""
         return self.source == OCR
 
     def __len__(self) -> int:
@@ -60,13 +60,13 @@ class Words:
 
     @cached_property
     def scaled(self) -> np.ndarray:
-        """(N, 4) boxes in units of the longer side, so that a height and a width can be compared."""
+        """Boxes (N, 4) in units of the longer side, so that heights and widths can be compared."""
         height, width = np.array(self.size) / max(self.size)
         return self.boxes * np.array([width, height] * 2, dtype=np.float32)
 
     @cached_property
     def phrases(self) -> np.ndarray:
-        """(N,) int64: words that stand together in a line, split at wide gaps and after a colon; numbered from 0."""
+        """Number (N,) of each word's phrase: words together in a line, split at wide gaps and after a colon."""
         joined = neighbours_right(self.scaled, PHRASE_GAP)
         ends = np.array([text.endswith(":") for text in self.texts], dtype=bool)
         figures = np.array([text[-1:].isdigit() or text[:1].isdigit() for text in self.texts], dtype=bool)
@@ -90,9 +90,9 @@ def make_words(
     lines: object = None,
     source: str = "given",
 ) -> Words:
-    """Words from boxes (N, 4) x0, y0, x1, y1 in units of `size` (height, width), clipped to it.
+    """Make `Words` from boxes (N, 4) x0, y0, x1, y1 in units of `size` (height, width), clipped to it.
 
-    Words without letters or without ground are left out; corners in the wrong order are put right. Raises `InputError`.
+    Empty words and empty boxes are left out; corners in the wrong order are swapped. Raises `InputError`.
     """
     height, width = (positive(side, f"words of {source}: a side of the page") for side in size)
     check_number(len(texts), source)
@@ -121,7 +121,7 @@ def check_number(number: int, source: str) -> None:
 
 
 def listed_words(value: object, size: tuple[float, float], source: str) -> Words:
-    """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
+    """Read words from lists and mappings, as in JSON; {"words": […], "width": …, "height": …} includes the size."""
     if isinstance(value, Mapping):
         if "height" in value and "width" in value:
             size = (value["height"], value["width"])
@@ -136,7 +136,7 @@ def listed_words(value: object, size: tuple[float, float], source: str) -> Words
         if not boxes.size or float(np.abs(boxes).max()) <= 1.5:
             boxes = boxes * (size[1], size[0], size[1], size[0])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"words of {source}: boxes are four numbers x0, y0, x1, y1, sizes two") from error
+        raise InputError(f"words of {source}: a box must be four numbers x0, y0, x1, y1, and a size two") from error
     return make_words([text for text, _ in pairs], boxes, size=size, source=source)
 
 
@@ -149,14 +149,14 @@ def _pair(entry: object, source: str) -> tuple[str, list[float]]:
         text = box = None
     if not isinstance(text, str) or not hasattr(box, "__len__") or len(box) != 4:  # type: ignore[arg-type]
         raise InputError(
-            f'words of {source}: {str(entry)[:60]!r} is no word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}'
+            f'words of {source}: {str(entry)[:60]!r} is not a word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}'
         )
     return text, list(box)  # type: ignore[arg-type]
 
 
 def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
-    """(N, 4) boxes → (N,) int64: the word that follows each one in its line within `gap` heights, or -1; no word
-    follows two others."""
+    """Return (N,) int64: for each box the word that follows it in its line within `gap` heights, or -1; no word follows
+    two others."""
     number = len(boxes)
     following = np.full(number, -1, np.int64)
     distance = np.full(number, np.inf)
@@ -164,7 +164,7 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
     high = y1 - y0
     middle = (y0 + y1) / 2
     downwards = np.argsort(middle, kind="stable")
-    for first in range(0, number, _AT_ONCE):  # from top to bottom, so that each is compared with its surroundings only
+    for first in range(0, number, _AT_ONCE):  # from top to bottom, so that each word is compared with nearby ones only
         check_stop()
         part = downwards[first : first + _AT_ONCE]
         reach = LINE_REACH * float(high[part].max())
@@ -174,7 +174,7 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
         shared = np.minimum(y1[part, None], y1[other]) - np.maximum(y0[part, None], y0[other])
         least = np.minimum(high[part, None], high[other])
         apart = x0[other] - x1[part, None]
-        # Letters of one size: a heading beside small print is not its line.
+        # Similar letter sizes only: a heading beside small print is another line.
         fits = (shared > 0.5 * least) & (least * ALIKE > np.maximum(high[part, None], high[other]))
         fits &= (x0[other] > x0[part, None]) & (apart > -0.6 * least) & (apart < gap * least)
         ranked = np.where(fits, apart + (1 - shared / np.maximum(least, 1e-9)) * least, np.inf)
@@ -182,18 +182,18 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
         distance[part] = ranked[np.arange(len(best)), best]
         following[part] = np.where(np.isfinite(distance[part]), other[0, best], -1)
     nearest = np.argsort(distance, kind="stable")
-    kept = nearest[np.unique(following[nearest], return_index=True)[1]]  # of those with one follower, the nearest
+    kept = nearest[np.unique(following[nearest], return_index=True)[1]]  # one word for each follower, the nearest
     claimed = np.full(number, -1, np.int64)
     claimed[kept] = following[kept]
     return claimed
 
 
 def chains(following: np.ndarray) -> np.ndarray:
-    """(N,) what follows each, or -1 → (N,) int64: the number of the chain each is in, in order of first members."""
+    """Number chains: (N,) the follower of each, or -1 → (N,) int64 its chain, numbered by their first members."""
     number = len(following)
     start, linked = np.arange(number), np.flatnonzero(following >= 0)
     start[following[linked]] = linked
-    for _ in range(max(1, number).bit_length()):  # pointers are doubled: as many rounds as the length has bits
+    for _ in range(max(1, number).bit_length()):  # pointer doubling needs as many rounds as the length has bits
         start = start[start]
     begins = np.zeros(number, np.int64)
     begins[start] = 1
@@ -209,9 +209,9 @@ _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_t
 
 
 def as_words(value: object, size: tuple[float, float]) -> Words:
-    """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
-    {"text": …, "box": …}; or a file of words or its path (`read_words`). Boxes are x0, y0, x1, y1 in 0–1,
-    or in pixels where one of them is above 1.5."""
+    """Convert the argument `words` for a picture of `size` (height, width): `Words`, a list of (text, box) or of
+    {"text": …, "box": …}, or the path of a file of words (`read_words`). Boxes are x0, y0, x1, y1 in 0–1, or in pixels
+    if one of them is above 1.5."""
     if isinstance(value, Words):
         return value
     if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
@@ -220,7 +220,7 @@ def as_words(value: object, size: tuple[float, float]) -> Words:
 
 
 def read_words(path: object, size: tuple[float, float]) -> Words:
-    """The words of a file, of its first page. size: (height, width) of the picture, where the file does not say it."""
+    """Read the words of the first page of a file. size: (height, width) of the picture, if the file lacks it."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"words must be a file, Words, or a list of (text, box), got {type(path).__name__}")
     name = Path(path).name
@@ -234,11 +234,11 @@ def read_words(path: object, size: tuple[float, float]) -> Words:
         return listed_words(value, size, name)
     if "ocrx_word" in text or "ocr_page" in text:
         return _hocr_words(text, size, name)
-    raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
+    raise InputError(f"{name} has no words that can be read; give {FORMATS}")
 
 
 def words_beside(picture: object, size: tuple[float, float]) -> Words | None:
-    """The words of the file beside a picture's file: page.png and page.hocr or page.words.json; None without one."""
+    """Read the file of words beside a picture: page.hocr or page.words.json beside page.png; None without one."""
     if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
@@ -246,8 +246,8 @@ def words_beside(picture: object, size: tuple[float, float]) -> Words | None:
 
 
 class _Hocr(HTMLParser):
-    """Lines and words of the first page by their class and the box in their title; HTML as it comes, closed or not: a
-    word lasts until the next word, line or page begins."""
+    """Parse lines and words of the first page by their class and the box in their title. Tags need not be closed: a
+    word ends where the next word, line or page begins."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -284,7 +284,7 @@ def _hocr_words(text: str, size: tuple[float, float], name: str) -> Words:
         reader.feed(text)
         reader.close()
     except (ValueError, AssertionError) as error:  # the parser's own way of refusing a broken declaration
-        raise InputError(f"{name} is not hOCR that can be read ({error})") from error
+        raise InputError(f"{name} is not valid hOCR ({error}); give {FORMATS}") from error
     extent, corner = reader.page, (0.0, 0.0)
     if extent is not None and extent[2] > extent[0] and extent[3] > extent[1]:
         corner, size = (extent[0], extent[1]), (extent[3] - extent[1], extent[2] - extent[0])

@@ -1,1 +1,1 @@
-"""Vision-language models: `attach`, one adapter for each family, the bundled weights."""
+"""Run vision-language models on allocations: `attach`, one adapter for each family, the bundled weights."""

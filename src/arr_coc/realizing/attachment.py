@@ -1,7 +1,7 @@
-"""`attach(model, processor, budget=256)`: one stock model instance foveates, in `generate()` and in `forward()`.
+"""`attach(model, processor, budget=256)`: make one stock model instance foveate, in `generate()` and in `forward()`.
 
-What is put on the instance: a forward pre-hook, an own `generate`, and the attribute `arr_coc`. `detach` takes all
-three away. No class, no module and no other instance is touched, and the model holds no state between calls.
+The instance gets a forward pre-hook, its own `generate`, and the attribute `arr_coc`. `detach` removes all three. No
+class, no module and no other instance is changed, and the model keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 
 class LongPrompt(NamedTuple):
-    """The prompt as the user gave it, (B, L), and the length of the short one in its place."""
+    """The prompt as the user gave it, (B, L), and the length of the short one that replaces it."""
 
     ids: Tensor
     length: int
 
     def before(self, answer: Tensor) -> Tensor:
-        """This prompt, and of (rows, L' + n) what follows the short one; rows of one prompt stand side by side."""
+        """Replace the short prompt at the beginning of (rows, L' + n) by this one; rows of one prompt are adjacent."""
         long = self.ids.to(answer.device).repeat_interleave(len(answer) // len(self.ids), dim=0)
         return torch.cat([long, answer[:, self.length :]], dim=1)
 
 
 def show_long_prompt(kwargs: dict[str, Any], prompt: LongPrompt) -> None:
-    """Give the caller's own stopping criteria and logits processors the ids that the caller knows."""
+    """Wrap the caller's stopping criteria and logits processors, so that they get ids with the long prompt."""
 
     def shown(wrapped: Any) -> Any:
-        # transformers reads the names of arguments off the signature and wants all beyond two of them.
+        # transformers reads the signature and requires all arguments beyond the first two.
         return lambda *args, **how: wrapped(prompt.before(args[0]), *args[1:], **how)
 
     for name in ("stopping_criteria", "logits_processor"):
@@ -72,12 +72,11 @@ DEFAULT_BUDGET = 256
 
 @dataclass(eq=False)
 class Attachment:
-    """The foveation of one model instance; reached as `model.arr_coc`, and a context manager that detaches at its end.
+    """The foveation of one model instance, available as `model.arr_coc`; a context manager that detaches at its end.
 
-    last: the allocations of the latest call, one per picture. notes: where their relevance came from, and more that a
-    reader should know. Several threads may call the model at once: positions travel with each call, nothing is kept in
-    the model. `last` is then the latest of any thread; a thread that needs its own calls `plan` first and passes
-    `allocation=` on.
+    last: the allocations of the latest call, one per picture. notes: where their relevance came from, and what else the
+    user should know. Several threads may call the model at once, because nothing is stored in the model. `last` is then
+    the latest of any thread; a thread that needs its own calls `plan` first and passes the result as `allocation=`.
     """
 
     model: PreTrainedModel
@@ -91,11 +90,11 @@ class Attachment:
 
     # ---------------------------------------------------------------- what a user may call
     def plan(self, inputs: Inputs, **overrides: object) -> PromptPlan:
-        """Where the tokens of a prompt would go; the model's language side is not run, unless by a glance."""
+        """Decide where the tokens of a prompt go, without running the language model, except for a glance."""
         return plan_prompt(self.backbone, self.model, self.processor, inputs, self.settings.override(**overrides))
 
     def prepare(self, inputs: Inputs, **overrides: object) -> Realized:
-        """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
+        """Build the shortened prompt with its visual tokens, for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, **plan.options)
         self.last, self.notes = plan.allocations, plan.notes
@@ -110,9 +109,9 @@ class Attachment:
 
     # ---------------------------------------------------------------- what the model calls
     def generate(self, inputs: Tensor | None = None, **kwargs: object) -> object:
-        """The stock `generate`, foveated. Also takes what `base.OVERRIDES` names, such as budget= and query=.
+        """Run the stock `generate`, foveated. Also accepts the names in `base.OVERRIDES`, such as budget= and query=.
 
-        The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
+        The returned sequences begin with the prompt as given, so trimming by its length works as usual.
         """
         stock = self._earlier_generate or functools.partial(getattr(type(self.model), "generate"), self.model)  # noqa: B009
         if inputs is not None:
@@ -130,19 +129,19 @@ class Attachment:
         _mark(getattr(output, "past_key_values", None))
         return output
 
-    @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
+    @torch.compiler.disable  # the decision is made outside of compiled graphs
     def _before_forward(
         self, module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """A forward pre-hook: ordinary inputs in, shortened inputs out. Decoding steps pass through untouched."""
+        """Shorten the inputs of a forward pass, as a pre-hook. Decoding steps pass through unchanged."""
         if kwargs.get("position_ids") is not None and kwargs.keys().isdisjoint(
             (*self.backbone.picture_keys, *OVERRIDES)
         ):
-            return args, kwargs  # a step of `generate`: nothing to do, and asking the cache would make a GPU wait
+            return args, kwargs  # a step of `generate`: nothing to do, and reading the cache would make a GPU wait
         kwargs = {**dict(zip(_parameters(type(module).forward), args, strict=False)), **kwargs}
         prompt, cache = self._shorten(kwargs), kwargs.get("past_key_values")
         if prompt is not None and cache is None and not self.model.training and kwargs.get("use_cache") is not False:
-            # The same cache that the model would make, made here so that it is known again.
+            # The same cache that the model would make, made here to mark it.
             from transformers import DynamicCache
 
             cache = kwargs["past_key_values"] = DynamicCache(config=self.model.config.get_text_config())
@@ -151,20 +150,20 @@ class Attachment:
 
     # ---------------------------------------------------------------- inside
     def _shorten(self, kwargs: dict[str, Any]) -> LongPrompt | None:
-        """Replace the prompt inside kwargs by its foveated form; None where there is nothing to foveate."""
+        """Replace the prompt inside kwargs by its foveated form; return None if there is nothing to foveate."""
         overrides = {name: kwargs.pop(name) for name in OVERRIDES if name in kwargs}
         pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
         cache = kwargs.get("past_key_values")
         if cache is not None and cache.get_seq_length() > 0:
             if hasattr(cache, SHORT) and (pictures or kwargs.get("position_ids") is None):
-                raise InputError("past_key_values holds a foveated prompt, whose positions differ from the long one's; "
-                                 "pass the whole chat alone, or position_ids")  # fmt: skip
+                raise InputError("past_key_values has a foveated prompt, whose positions differ from the long one's; "
+                                 "pass the whole chat without it, or position_ids")  # fmt: skip
             return None
         if not pictures or kwargs.get("mm_encoder_outputs") is not None:
             if any(value is not None for value in overrides.values()):
                 require_pictures(self.backbone, kwargs)
             return None
-        realized = self.prepare(dict(kwargs), **overrides)  # which refuses a prompt without input_ids
+        realized = self.prepare(dict(kwargs), **overrides)  # raises for a prompt without input_ids
         prompt = LongPrompt(kwargs["input_ids"], realized.inputs["input_ids"].shape[1])
         kwargs.clear()
         kwargs.update(realized.inputs)
@@ -183,26 +182,25 @@ def attach(
     videos: bool = False,
     options: Options | None = None,
 ) -> Attachment:
-    """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
+    """Make one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
 
     Args:
-        model: A stock model of a family that is known (`arr_coc.realizing.base.ADAPTERS`).
+        model: A stock model of a supported family (`arr_coc.realizing.base.ADAPTERS`).
         processor: Its processor.
-        budget: Tokens a picture may cost, 256 by default; a share such as "25%"; or a list, one for each picture.
-        relevance: "glance" (the model's own attention on a coarse first look), "detail" (what looking coarsely would
-            lose), "look", "scorer", any other name of `registry.source_names()`, the folder of a scorer, a function
-            (picture (3, H, W) in [0, 1], question) -> map, or maps. By default a glance where the family can, else
-            "detail".
+        budget: Maximum number of tokens for a picture, 256 by default; a share such as "25%"; or a list, one for each.
+        relevance: The source that says where to look: "glance" (the model's own attention on a coarse first look),
+            "detail" (what a coarse look would lose), "look", "scorer", any other name of `registry.source_names()`, the
+            folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps. "auto" by default.
         strategy: How relevance becomes regions.
-        words: Of each picture, for sources that read them.
-        videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
-        options: Everything else, and defaults for the arguments above.
+        words: The words of each picture, for sources that read them.
+        videos: Whether the prompts have videos (Qwen3-VL); a picture then means a group of frames.
+        options: All other options, and defaults for the arguments above.
 
     Returns:
-        An `Attachment`: a context manager that detaches at its end; `last` holds the allocations of the last call.
+        An `Attachment`: a context manager that detaches at its end; `last` has the allocations of the last call.
 
     Raises:
-        InputError: In one line, for whatever cannot be used.
+        InputError: For input that cannot be used; one line says what to change.
 
     Example:
         >>> with attach(model, processor, budget=256):  # doctest: +SKIP
@@ -217,7 +215,7 @@ def attach(
 
         backbone = video_backbone(model)
     if hasattr(model, NAME):
-        raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
+        raise InputError("this model is attached already; call detach(model) first, or pass budget= to a single call")
     given = {"budget": budget, "relevance": relevance, "strategy": strategy, "words": words}
     options = as_options(options).override(**given)
     options = options.default(budget=DEFAULT_BUDGET, relevance="auto", strategy=DEFAULT_STRATEGY)
@@ -225,7 +223,7 @@ def attach(
     if isinstance(options.relevance, str):
         check_relevance(options.relevance, model=True)
     attachment = Attachment(model, processor, backbone, Settings(options))
-    # A wrapper may call `forward` of what it wraps, past its hooks: what comes through it is shortened there.
+    # A wrapper may call `forward` of the wrapped model without its hooks, so the wrapper gets the hook, too.
     attachment._hooks = [
         one.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
         for one in (*(one for one in around if hasattr(one, "peft_config")), model)
@@ -237,17 +235,17 @@ def attach(
 
 
 def detach(model: PreTrainedModel) -> None:
-    """Undo `attach`: the model is then what it was, to the bit and to the attribute.
+    """Undo `attach`: the model is then exactly as before.
 
     Args:
-        model: The one that was attached; one that is not stays as it is.
+        model: The model that was attached; others stay unchanged.
 
     Example:
         >>> detach(model)  # doctest: +SKIP
     """
     model = wrappers(model)[-1]
     if not isinstance(model, torch.nn.Module):
-        raise InputError(f"this is not attached: detach() takes the model, got {shown(model)}")
+        raise InputError(f"detach() takes the attached model, got {shown(model)}")
     attachment = model.__dict__.get(NAME)
     if attachment is None:
         return
@@ -261,19 +259,19 @@ def detach(model: PreTrainedModel) -> None:
 
 
 def _mark(cache: object) -> None:
-    """Remember that a cache holds a short prompt."""
+    """Mark a cache that has a short prompt."""
     if cache is not None:
         setattr(cache, SHORT, True)
 
 
 @functools.cache
 def _parameters(function: Any) -> tuple[str, ...]:
-    """Names of a method's parameters after self, for arguments given by place."""
+    """Return the names of a method's parameters after self, for positional arguments."""
     return tuple(inspect.signature(function).parameters)[1:]
 
 
 def _shift_lengths(kwargs: dict[str, Any], default: GenerationConfig, surplus: int) -> None:
-    """Lengths that count the prompt were meant for the long one; take off what the prompt has lost."""
+    """Reduce lengths that include the prompt, which are meant for the long one, by the tokens that it has lost."""
     config = kwargs.get("generation_config") or default
     counted = ["min_length"] if kwargs.get("max_new_tokens") or config.max_new_tokens else ["max_length", "min_length"]
     for name in counted:

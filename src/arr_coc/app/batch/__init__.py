@@ -1,1 +1,1 @@
-"""Folders of millions: the same rows by processes of this machine or by Ray, each written once."""
+"""`arr-coc batch` for folders of millions of pictures: local processes or Ray make the same rows, each written once."""

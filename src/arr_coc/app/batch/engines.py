@@ -1,4 +1,4 @@
-"""Two engines that make the same rows: processes of this machine, and Ray Data (`pip install 'ray[data]' pyarrow`)."""
+"""Two engines that make the same rows: local processes, and Ray Data (`pip install 'ray[data]' pyarrow`)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .looker import Looker, LookerOptions, failed
 from .rows import BatchRow, Todo, key_of
 
 Rows = list[JsonObject]
-# Deaths on one picture after which it is its fault, and deaths at the start after which it is the machine's.
+# Crashes after which a picture becomes a row with an error; and failed starts of workers after which a run stops.
 MOST_DEATHS = 2
-# Of Ray: readers for each worker, and attempts at a block of rows on other workers.
+# For Ray: readers for each worker, retries of a block of rows on other workers, cores of a reader.
 READERS, RETRIES, READER_CPUS = 2, 5, 0.5
 
 
@@ -38,7 +38,7 @@ _ways: list[LookerOptions] = []
 
 
 def start_worker(ways: LookerOptions) -> None:
-    """Leave Ctrl-C to the driver, and end when the driver ends, however that comes about."""
+    """Leave Ctrl-C to the driver, and exit when the driver ends for any reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _ways.append(ways)
     isolate()
@@ -49,12 +49,12 @@ def start_worker(ways: LookerOptions) -> None:
 
 @cache
 def own_looker() -> Looker:
-    """The one of this worker, loaded with its first batch."""
+    """Return the looker of this worker, loaded with its first batch."""
     return Looker(_ways[-1])
 
 
 def work(rows: tuple[BatchRow, ...]) -> Rows:
-    """Make some rows in a worker; without any, only load what it needs."""
+    """Make rows in a worker; without rows, only load what it needs."""
     looker = own_looker()
     return [looker(row._asdict()) for row in rows]
 
@@ -66,14 +66,14 @@ def start_pool(ways: LookerOptions, workers: int) -> ProcessPoolExecutor:
         with suppress(BrokenProcessPool):
             pool.submit(work, ()).result()
             return pool
-    raise InputError("workers die as they start; try --workers 1, or a smaller --model")
+    raise InputError("workers crash as they start; try --workers 1 or a smaller --model")
 
 
 def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at_once: int) -> Generator[Rows]:
-    """Rows of results, batch by batch, in the order in which they are done.
+    """Yield rows of results, batch by batch, in the order in which they are finished.
 
-    Where a worker dies, the rows that were under way are made again one by one: no picture is blamed for another. One
-    that kills its worker every time becomes a row with an error.
+    If a worker crashes, the unfinished rows are repeated one by one, to find the picture that caused it. One that
+    crashes its worker every time becomes a row with an error.
     """
     under_way: dict[tuple[BatchRow, ...], Future[Rows]] = {}
     others, pool = set(multiprocessing.active_children()), start_pool(ways, workers)
@@ -81,7 +81,7 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
         while True:
             try:
                 while len(under_way) < workers and (batch := tuple(islice(rows, at_once))):
-                    under_way[batch] = Future()  # known before it is sent: a broken pool takes nothing
+                    under_way[batch] = Future()  # recorded before it is sent: a broken pool raises
                     under_way[batch] = pool.submit(work, batch)
                 if not under_way:
                     return
@@ -113,7 +113,7 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
 
 
 class RayLooker(Looker):
-    """Hands its rows on as text: Ray's tables would make arrays of their lists."""
+    """A looker that returns rows as JSON text, because Ray's tables would turn their lists into arrays."""
 
     def __init__(self, ways: LookerOptions) -> None:
         isolate()
@@ -129,7 +129,7 @@ def check_ray() -> None:
 
 
 def connect() -> tuple[Any, Any]:
-    """Ray and Ray Data, on the cluster of RAY_ADDRESS or on one of its own; `shutdown` ends only its own."""
+    """Connect to the cluster of RAY_ADDRESS or start one; return Ray and Ray Data. `shutdown` ends only our own."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray, data = import_module("ray"), import_module("ray.data")
@@ -137,7 +137,7 @@ def connect() -> tuple[Any, Any]:
     own: dict[str, object] = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address or "local", logging_level="error", log_to_driver=False, **own)
-    except Exception as error:  # Ray raises nothing more special where a node does not start
+    except Exception as error:  # Ray has no special exception for a node that does not start
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"no Ray at {address or 'this machine'} ({reason}); set RAY_ADDRESS or try --engine local"
@@ -148,7 +148,7 @@ def connect() -> tuple[Any, Any]:
 
 
 def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | None, at_once: int) -> Generator[Rows]:
-    """Rows of results as they come. done: keys of rows that are written already."""
+    """Yield rows of results as they come. done: keys of rows that are already written."""
     ray, data = connect()
     cpus = float(ray.cluster_resources().get("CPU", 1))
     workers = workers or max(1, int(cpus) - 1)
@@ -156,7 +156,7 @@ def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | 
     parts, known = workers * READERS, ray.put(done)
 
     def read(batch: JsonObject) -> Iterator[object]:
-        """Tables of rows that are not written yet; each reader goes through its share of the input."""
+        """Yield tables of rows that are not written yet, from one reader's share of the input."""
         pa, written = import_module("pyarrow"), import_module("ray").get(known)
         schema = pa.schema([("path", pa.string()), ("query", pa.string()), ("data", pa.binary())])
         rows = (row for part in batch["id"] for row in todo.rows((int(part), parts)))
@@ -166,12 +166,12 @@ def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | 
 
     try:
         rows = data.range(parts, override_num_blocks=parts).map_batches(read, num_cpus=READER_CPUS)
-        # Ray joins small blocks to large ones, which one worker then has for itself and loses whole.
+        # Ray merges small blocks into large ones, which one worker processes alone and loses if it crashes.
         results = rows.repartition(target_num_rows_per_block=at_once).map(
             RayLooker,
             fn_constructor_args=(ways,),
             compute=data.ActorPoolStrategy(size=workers),
-            # One core is left to the readers, or they wait for the workers for ever, and these for rows.
+            # Leave one core for the readers; otherwise readers and workers wait for each other forever.
             num_cpus=0 if gpus else min(1.0, math.floor(100 * (cpus - 1) / workers) / 100),
             num_gpus=gpus,
             max_restarts=-1,
@@ -180,6 +180,6 @@ def look_on_ray(todo: Todo, done: set[int], ways: LookerOptions, workers: int | 
         yield from ([json.loads(row["row"])] for row in results.iter_rows())
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1][:300]
-        raise InputError(f"Ray gave up ({reason}); what is written stays, try --engine local") from error
+        raise InputError(f"Ray failed ({reason}); finished rows are kept, try --engine local") from error
     finally:
         ray.shutdown()

@@ -1,4 +1,4 @@
-"""`Looker`: one picture and one question in, one row of results out. One class for every engine."""
+"""`Looker`: turn one picture and one question into one row of results; all engines use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...core.runs import torch_threads
 from ...core.values import Allocation, DocumentAllocation, JsonObject
 from ...options import Options
 
-# Columns of a row, with what they hold where nothing is known.
+# Columns of a row, with their default values.
 COLUMNS: JsonObject = {
     "path": "",
     "query": "",
@@ -36,28 +36,28 @@ DIGITS = 5
 
 @dataclass(frozen=True)
 class LookerOptions:
-    """How all rows of a job are made. model: also answers, where there is one. threads: of each worker."""
+    """How all rows of a job are made. model: answers the questions; None: only look. threads: of each worker."""
 
     model: str | None = None
     options: Options = field(default_factory=Options)
     threads: int = 1
 
     def settings(self) -> JsonObject:
-        """What the rows of one folder have in common; where they were computed is not part of it."""
+        """Return the settings that all rows of one folder share; the device is not among them."""
         return {"model": self.model, **replace(self.options, device="cpu").to_json()}
 
 
 class Looker:
-    """Loads its model when it is made, once in a process; then takes any number of rows.
+    """Make rows of results; the model is loaded once, on construction.
 
-    Rows in: path, query, and data (bytes of the picture; empty where its path is read). Rows out: `COLUMNS`. leaves:
-    [row, column, level] of each token, on a grid of the picture `scale` times as large. pages: of a document, [number,
-    tokens] of the pages with tokens, whose leaves follow one another. unseen: pages without tokens. A picture that
-    cannot be used is a row with an error.
+    Rows in: path, query, and data (bytes of the picture; empty to read the path). Rows out: `COLUMNS`. leaves:
+    [row, column, level] of each token, on a grid of the picture resized by `scale`. pages: of a document, [number,
+    tokens] of each page with tokens; their leaves are concatenated. unseen: pages without tokens. A picture that
+    cannot be used becomes a row with an error.
     """
 
     def __init__(self, ways: LookerOptions) -> None:
-        # Before anything is imported that makes a pool of threads.
+        # Set before any import that starts a pool of threads.
         os.environ.setdefault("OMP_NUM_THREADS", str(ways.threads))
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from ...looking import prepare
@@ -78,12 +78,12 @@ class Looker:
                 result |= (self._look if self.ways.model is None else self._answer)(path, query, data)
         except InputError as error:
             result["error"] = str(error)
-        except Exception as error:  # whatever one picture does, the others are looked at
+        except Exception as error:  # an error in one picture must not stop the others
             result["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return result | {"seconds": round(perf_counter() - started, DIGITS)}
 
     def _prepared(self, path: str, data: bytes) -> Any:
-        """A picture, loaded once for several questions that follow one another."""
+        """Load a picture, or return it if the question before was about the same one."""
         if self._shown is None or self._shown[0] != path:
             self._shown = None
             self._shown = path, self._show(data or path)
@@ -112,7 +112,7 @@ class Looker:
 
 
 def placed(pages: Sequence[tuple[int, Allocation]], of_pages: int = 0) -> JsonObject:
-    """Leaves and scores of a picture; of a document, those of its pages one after another, and which these are."""
+    """Return leaves and scores of a picture, or of the pages of a document concatenated, with their numbers."""
     laid = [allocation for _, allocation in pages]
     row = {
         "leaves": [leaf for one in laid for leaf in one.leaf_cells().tolist()],
@@ -125,11 +125,11 @@ def placed(pages: Sequence[tuple[int, Allocation]], of_pages: int = 0) -> JsonOb
 
 
 def failed(path: str, query: str, error: str) -> JsonObject:
-    """A row of which only the error is known."""
+    """Return a row with an error and default values."""
     return {**COLUMNS, "path": path, "query": query, "error": error}
 
 
 def source_of(notes: Sequence[str], options: Options) -> str:
-    """Where the relevance came from, as the notes say; else what was asked for."""
+    """Return the source of relevance that the notes name, else the one in the options."""
     named = (re.match(r"relevance '([^']+)'", note) for note in notes)
     return next((match[1] for match in named if match), str(options.relevance or "auto"))

@@ -1,7 +1,7 @@
-"""What is to be done, pictures × questions, and the folder of what is done.
+"""The rows of a batch, pictures × questions, and the folder of finished rows.
 
-Neither is held as a whole. Only the driver writes, whichever engine works: a worker that dies takes nothing with it,
-and a row that is done twice is written once.
+Neither is held in memory as a whole. Only the driver writes, whichever engine works, so that a worker that dies loses
+nothing that is written, and a row made twice is written once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ...pictures.document import READABLE
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")
 SETTINGS = "batch.json"
-# Rows of a part, at most about.
+# Approximate maximum number of rows in a part.
 ROWS = 1000
 
 
 class BatchRow(NamedTuple):
-    """data: of a picture that lies in a table; empty where it is to be read from its path."""
+    """One picture and question. data: bytes of a picture inside a table; empty to read it from its path."""
 
     path: str
     query: str
@@ -40,14 +40,14 @@ class BatchRow(NamedTuple):
 
 
 def key_of(path: str, query: str) -> int:
-    """64 bits for path and question: two of ten million rows share one with a chance of 3 in a million."""
+    """Hash path and question to 64 bits: among ten million rows, the chance of any collision is 3 in a million."""
     return int.from_bytes(blake2b(f"{path}\0{query}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 @dataclass(frozen=True)
 class Todo:
-    """place: a folder of pictures, a pattern, one picture, or a table of rows. queries: asked of every picture that
-    does not bring its own."""
+    """The rows to make. place: a folder of pictures, a pattern, one picture, or a table of rows. queries: for every
+    picture without a question of its own."""
 
     place: str
     queries: tuple[str, ...] = ()
@@ -57,26 +57,26 @@ class Todo:
         for query in self.queries:
             check_question(query)
         if next(self.rows(), None) is None:
-            raise InputError(f"{self.place} holds no picture with a question; give pictures, and --query")
+            raise InputError(f"{self.place} has no picture with a question; give pictures, and --query")
 
     def rows(self, share: Share = WHOLE) -> Iterator[BatchRow]:
-        """share: which of several readers this is; together they go through everything once."""
+        """Yield the rows of one of several readers. share: its number and their count; together they read all once."""
         part, parts = share
         for path in self._files():
             if is_table(Path(path)):
                 yield from self._table(Path(path), share)
-            # By name, not by number: two machines may list a folder in two orders.
+            # By name, not by position: two machines may list a folder in different orders.
             elif key_of(path, "") % parts == part:
                 yield from (BatchRow(path, query) for query in dict.fromkeys(self.queries))
 
     def count(self) -> int:
-        """Rows, those that are there twice counted twice."""
+        """Count the rows; duplicates count each time."""
         queries = len(set(self.queries))
         return sum(count_rows(Path(path)) if is_table(Path(path)) else queries for path in self._files())
 
     def _files(self) -> Iterator[str]:
         if os.path.isdir(self.place):
-            with os.scandir(self.place) as entries:  # not sorted: a sorted folder would be held whole
+            with os.scandir(self.place) as entries:  # not sorted: sorting would hold all names in memory
                 for entry in entries:
                     if READABLE.fullmatch(entry.name) and entry.is_file():
                         yield entry.path
@@ -90,11 +90,11 @@ class Todo:
     def _table(self, path: Path, share: Share) -> Iterator[BatchRow]:
         for number, row in read_rows(path, share):
             named, image = first_of(row, PATHS), image_of(first_of(row, IMAGES), path.parent)
-            # The names inside the hub's pictures are not unique, so they are no names for rows.
+            # Names inside the picture columns of hub datasets are not unique, so they cannot name rows.
             place = named or f"{path}#{number}" if isinstance(image, bytes) else image_of(named, path.parent) or image
             if place is None or isinstance(place, bytes):
                 raise InputError(
-                    f"row {number + 1} of {path} names no picture; give it a path or an image: {sorted(row)}"
+                    f"row {number + 1} of {path} has no picture, only {sorted(row)}; add a column path or image"
                 )
             query = first_of(row, QUERIES)
             for asked in (query,) if isinstance(query, str) and query.strip() else dict.fromkeys(self.queries):
@@ -102,10 +102,10 @@ class Todo:
 
 
 class Store:
-    """A folder of parts that are whole or not there, and what is written already.
+    """A folder of parts, each complete or absent, and the keys of its rows.
 
-    settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
-    written when it has this number of rows, or when its first row has this age.
+    settings: how rows are made; a folder with rows made by other settings is refused. rows, seconds: a part is written
+    when it has this number of rows, or when its first row has this age.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:
@@ -122,17 +122,17 @@ class Store:
         self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
 
     def _written(self) -> Iterator[int]:
-        """Keys of all parts; what a driver that was killed has left unfinished is removed."""
+        """Yield the keys of all rows; first remove unfinished parts of a driver that was killed."""
         for path in self.folder.glob(".part-*"):
             path.unlink()
         for part in self.folder.glob("part-*.jsonl"):
             with part.open(encoding="utf-8") as lines:
-                for line in lines:  # they are long: only their beginning, path and query, is read as JSON
+                for line in lines:  # lines are long: parse only their beginning, path and query
                     row = json.loads(line.partition(', "tokens": ')[0] + "}")
                     yield key_of(row["path"], row["query"])
 
     def add(self, rows: Sequence[JsonObject]) -> int:
-        """Take rows that are not written yet; how many they are."""
+        """Add rows that are not written yet; return their number."""
         before = len(self.keys)
         for row in rows:
             key = key_of(row["path"], row["query"])
@@ -151,13 +151,13 @@ class Store:
         return len(self.keys) - before
 
     def summary(self) -> JsonObject:
-        """Rows of the folder, those of before, and what the new ones cost."""
+        """Return the number of rows, of those from earlier runs, and the totals of the new ones."""
         return {"rows": len(self.keys), "before": self.before, "done": len(self.keys) - self.before, **self.counts}
 
     def flush(self) -> None:
         if self._waiting:
             rows, self._waiting = self._waiting, []
-            # ASCII: names of files may hold bytes that are no text, and JSON can escape them.
+            # ASCII: file names may contain bytes that are not valid text; JSON escapes them.
             text = "".join(json.dumps(row) + "\n" for row in rows)
             write_text(self.folder / f"part-{self._next:06d}.jsonl", text)
             self._next += 1
@@ -165,7 +165,7 @@ class Store:
     def close(self) -> None:
         try:
             self.flush()
-            if self._made and not self.keys:  # nothing was done: leave nothing behind
+            if self._made and not self.keys:  # no rows were written: remove the new folder
                 (self.folder / SETTINGS).unlink()
                 self.folder.rmdir()
         finally:

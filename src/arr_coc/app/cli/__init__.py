@@ -23,24 +23,24 @@ from ...core.plugins import LAB, load_plugin, plugins
 from ...pictures.opening import isolate
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
-# Name → module and function, and what `arr-coc --help` says, shown without importing the module; in its order.
+# Name → module and function, and its line in `arr-coc --help`, shown without importing the module; in this order.
 COMMANDS = {
     "look": ("look:command", "Show where a picture's tokens would go; needs no model."),
     "ask": ("ask:command", "Answer a question about a picture, within a budget of tokens."),
     "batch": ("batch:command", "Look at, or ask about, many files; can be stopped and resumed."),
-    "serve": ("servers:serve", "An OpenAI-compatible server with a budget in each request."),
-    "proxy": ("servers:proxy", "Stand in front of an API and make its pictures cheaper."),
-    "mcp": ("servers:mcp", "Tools for agents: look closer, ask, count."),
+    "serve": ("servers:serve", "Run an OpenAI-compatible server with a budget in each request."),
+    "proxy": ("servers:proxy", "Run a proxy that makes the pictures sent to an API cheaper."),
+    "mcp": ("servers:mcp", "Give agents tools: look closer, ask, count."),
     "pack": ("pack:command", "Make the few small pictures that a question needs."),
-    "video": ("video:command", "The same for clips: where tokens go, frame by frame."),
-    "microscope": ("servers:microscope", "A web page on this machine that shows all of this."),
-    "doctor": ("doctor:command", "What is installed, what works, what is missing."),
+    "video": ("video:command", "Show where the tokens of a video would go, frame by frame."),
+    "microscope": ("servers:microscope", "Open a local web page that shows allocations and answers."),
+    "doctor": ("doctor:command", "Check what is installed, what works and what is missing."),
 }
 GROUP = "arr_coc.commands"
-# What the laboratory adds, so that a missing one can be named and `--help` imports nothing of it.
+# Commands of the laboratory, listed here so that `--help` need not import it and errors can name it.
 IN_THE_LAB = {
-    "demo": "The library at work on the pictures that come with it.",
-    "bench": "Measure: tables on the screen, JSON beside them.",
+    "demo": "Show the library at work on pictures that come with it.",
+    "bench": "Run benchmarks; print tables and write JSON.",
     "train": "Train on your own pictures, or train mini and scorer again.",
     "calibrate": "Measure where a model looks and which letters it reads.",
     "needle": "Draw test pictures with small things, questions and answers.",
@@ -49,16 +49,16 @@ IN_THE_LAB = {
 
 
 def summaries() -> dict[str, str]:
-    """Command → its line of help: the library's own, then the laboratory's, then those that other packages add."""
+    """Return command → line of help: the library's own, the laboratory's, then those of other packages."""
     own = {name: summary for name, (_, summary) in COMMANDS.items()}
     there = plugins(GROUP)
     lab = {name: summary for name, summary in IN_THE_LAB.items() if name in there}
-    others = {name: f"Of {point.value}." for name, point in there.items() if name not in (*own, *lab)}
+    others = {name: f"From {point.value}." for name, point in there.items() if name not in (*own, *lab)}
     return {**own, **lab, **others}
 
 
 def import_command(name: str) -> typer.Typer | Callable[..., object]:
-    """A command's function or its typer application; `InputError` in one line where its package is not installed."""
+    """Return a command's function or typer application; raise `InputError` if its package is not installed."""
     if name in COMMANDS:
         module, _, function = COMMANDS[name][0].partition(":")
         return getattr(import_module(f".{module}", __name__), function)
@@ -69,10 +69,10 @@ def import_command(name: str) -> typer.Typer | Callable[..., object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
+    """Run one command and exit: 0 on success, 2 for input that cannot be used, 130 after Ctrl-C."""
     whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
+    # typer exports no base class of its usage errors; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
     if whole_process and chosen_of(arguments) in {*COMMANDS} - {"doctor", "video"}:
@@ -88,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = INTERRUPTED
     except OSError as error:
         code = unwritten(error)
-    if whole_process and "triton" not in sys.modules:  # whose nanobind says on stderr what is not collected
-        gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
+    if whole_process and "triton" not in sys.modules:  # its nanobind reports uncollected objects on stderr
+        gc.freeze()  # skip the last garbage collection, which would take seconds
     sys.exit(flush(code if isinstance(code, int) else 0))
 
 
 def run(arguments: list[str]) -> object:
-    """Call the command that `arguments` name; its exit code."""
+    """Call the command that `arguments` name; return its exit code."""
     group = get_command(build(arguments))
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False)
 
@@ -104,7 +104,7 @@ def chosen_of(arguments: Sequence[str]) -> str | None:
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
-    """The application with the command that `arguments` name imported and all others as one line of help."""
+    """Build the application: the command that `arguments` name is imported, all others are a line of help."""
     app = typer.Typer(
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

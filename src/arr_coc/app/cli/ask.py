@@ -1,4 +1,4 @@
-"""`arr-coc ask`: the answer of a vision-language model, from a budget of visual tokens."""
+"""`arr-coc ask`: answer with a vision-language model, within a budget of visual tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .options import Choices, Model, OnlyJson, Pages, Query, Record, possible_fo
 
 @dataclass(frozen=True, kw_only=True)
 class AskCommand(Choices):
-    """What one question is asked with."""
+    """Arguments and options of `arr-coc ask`."""
 
     image: Annotated[str, typer.Argument(help="The picture, document or folder; - reads the standard input.")]
     query: Query
@@ -44,11 +44,11 @@ class AskCommand(Choices):
 
 @with_options(AskCommand)
 def command(given: AskCommand) -> None:
-    """Answer a question about a picture or a document. Tells how unsure the answer is, its tokens and its time.
+    """Answer a question about a picture or a document; print the answer, its uncertainty, tokens and time.
 
-    mini is included and needs no network; it has only ever seen pictures drawn by `needle` and `pages`. Other models
-    are those of the hub. With Qwen3-VL tokens are saved before the vision encoder, with other families after it. A
-    preset looks again while the answer is unsure: two_pass, four_pass, saccades.
+    The model mini is included and needs no network; it was trained on pictures drawn by `needle` and `pages` only.
+    Other models come from the hub. Qwen3-VL saves tokens before its vision encoder, other families after it. The
+    presets two_pass, four_pass and saccades look again while the answer is unsure.
 
     \b
     Examples:
@@ -96,14 +96,14 @@ def write_answer(out: Path, source: PictureSource, query: str, answer: Answer) -
 
 
 def pages_read(document: Document, answer: Answer) -> DocumentAllocation:
-    """The pages of a document with what was read of them."""
+    """Return the pages of a document with the allocation each was read with, for drawing."""
     read = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))
     shares = tuple(PageShare(page.number, page.name, 0, read.get(page.number)) for page in document.pages)
     return DocumentAllocation(shares, answer.tokens, answer.allocation.strategy, document.name, document.of_pages)
 
 
 def print_answer(name: str, query: str, answer: Answer, files: Mapping[str, str]) -> None:
-    """Print the answer, its sureness, its cost, the passes where there are several, and the notes."""
+    """Print the answer, its uncertainty and cost, its passes if there are several, and the notes."""
     last, sure = answer.passes[-1], sureness_words(answer.uncertainty).partition(",")[0]
     lines = [
         f"{name}: {query}",

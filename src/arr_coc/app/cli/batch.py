@@ -1,4 +1,4 @@
-"""`arr-coc batch`: many pictures, row by row, by processes of this machine or by Ray."""
+"""`arr-coc batch`: process many pictures, row by row, with local processes or with Ray."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .inputs import check_model
 from .options import AnsweringModel, Choices, OnlyJson, OutFolder, with_options
 
 ENGINES = ("local", "ray")
-# Rows that a worker takes at a time: what is done again where it dies.
+# Rows that a worker takes at a time; they are repeated if it dies.
 AT_ONCE = 16
 # Seconds after which finished rows are written.
 WRITE_EVERY = 20.0
@@ -30,21 +30,21 @@ WRITE_EVERY = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCommand(Choices):
-    """What a run over many pictures is asked."""
+    """Arguments and options of `arr-coc batch`."""
 
     place: Annotated[
         str,
-        typer.Argument(metavar="IN", help="A folder, a glob, or a table: jsonl or parquet of paths or pictures."),
+        typer.Argument(metavar="IN", help="A folder, a glob, or a .jsonl or .parquet table of paths or pictures."),
     ]
     query: Annotated[
-        list[str] | None, typer.Option("--query", "-q", help="A question to every picture; may be repeated.")
+        list[str] | None, typer.Option("--query", "-q", help="A question about every picture; may be repeated.")
     ] = None
     model: AnsweringModel = None
     out: OutFolder = Path("out")
     engine: Annotated[
-        str, typer.Option(help="local: processes of this machine; ray: Ray Data, on RAY_ADDRESS where it is set.")
+        str, typer.Option(help="local: processes on this machine; ray: Ray Data, on RAY_ADDRESS if it is set.")
     ] = "local"
-    workers: Annotated[int | None, typer.Option(min=1, help="[default: one for each core; with --model, one]")] = None
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: all cores; 1 with --model]")] = None
     as_json: OnlyJson = False
 
 
@@ -53,9 +53,9 @@ def command(given: BatchCommand) -> int:
     """Look at many pictures, or with --model answer questions about them. Each picture and question is one row.
 
     Writes part-NNNNNN.jsonl with path, query, tokens, full, leaves, scores, text, uncertainty, seconds, source, error,
-    scale, pages, unseen. A table may bring a query for each picture. A run that was stopped or killed resumes when the
-    same line is run again. A picture that cannot be used is a row with an error. A document has one budget over all
-    its pages.
+    scale, pages, unseen. A table may have a column query with a question for each picture. To resume a run that was
+    stopped or killed, run the same command again. A picture that cannot be used becomes a row with an error. A
+    document has one budget over all its pages.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def command(given: BatchCommand) -> int:
                     advance(done=store.add(rows))
     except KeyboardInterrupt:
         stopped = True
-        complain(f"interrupted; what is done is in {given.out}, rerun the same command to resume")
+        complain(f"interrupted; finished rows are in {given.out}, rerun the same command to resume")
     finally:
         with writing(given.out):
             store.close()
@@ -92,22 +92,22 @@ def command(given: BatchCommand) -> int:
         print_json(summary)
     else:
         say(
-            "{done} rows in {seconds:.1f} s, {before} were there before; {errors} with an error".format(**summary),
-            "tokens: {tokens} of {full}; unsure answers: {unsure}; pages never looked at: {unseen}".format(**summary),
+            "{done} rows in {seconds:.1f} s, {before} from earlier runs; {errors} with an error".format(**summary),
+            "tokens: {tokens} of {full}; unsure answers: {unsure}; pages not looked at: {unseen}".format(**summary),
             f"files: {given.out}",
         )
     return INTERRUPTED if stopped else 0
 
 
 def looker_options(given: BatchCommand) -> LookerOptions:
-    """How rows are made; refuse what is wrong before any is made."""
+    """Return how rows are made; refuse wrong options before any row is made."""
     if given.engine not in ENGINES:
         raise InputError(f"unknown --engine {given.engine!r}; choose from {', '.join(ENGINES)}")
     if given.engine == "ray":
         check_ray()
     options, ask = given.options, given.model is not None
     if options.strategy is not None and not find_strategy(options.strategy).leaves:
-        raise InputError(f"strategy={options.strategy} makes no leaves; choose another, such as overlay")
+        raise InputError(f"strategy={options.strategy} cannot be used for files; choose another, such as overlay")
     check_relevance(options.relevance or "auto", model=ask)
     if given.model is not None:
         check_model(given.model)

@@ -1,4 +1,4 @@
-"""What commands print, and how: lines as they are, one progress bar, one way to complain, one JSON."""
+"""Output of commands: plain lines, JSON, one progress bar, and errors on one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 def complain(line: str) -> int:
-    """One line on stderr; returns the exit code that goes with it."""
+    """Print an error as one line on stderr; return the exit code for it."""
     print(f"arr-coc: {' '.join(line.split())}", file=sys.stderr, flush=True)
     return USAGE_ERROR
 
@@ -29,20 +29,20 @@ def complain(line: str) -> int:
 
 
 def say(*lines: str) -> None:
-    """Lines as they are."""
+    """Print lines unchanged."""
     for line in lines:
         print(line)
 
 
 def print_json(document: object) -> None:
-    """One line of JSON, in plain ASCII where the output takes nothing else."""
+    """Print one line of JSON, in ASCII if the output is not UTF."""
     if sys.stdout is not None:
         ascii_only = "utf" not in (sys.stdout.encoding or "utf-8").lower()
         print(json.dumps(document, ensure_ascii=ascii_only), flush=True)
 
 
 def plain_streams() -> None:
-    """A character that the terminal's encoding does not have is spelled out instead of ending the program."""
+    """Escape characters that the terminal's encoding lacks, instead of failing on them."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -50,10 +50,10 @@ def plain_streams() -> None:
 
 
 def unwritten(error: OSError) -> int:
-    """The exit code after a file or the standard output took no more; a reader who left gets no line."""
+    """Report a failed write and return the exit code; a closed pipe is not reported."""
     if error.filename is not None:
         return complain(f"cannot write {error.filename} ({error.strerror}); free some space or choose another place")
-    # Python itself would try again on its way out, and complain in lines of its own.
+    # Python would try again at exit and print a traceback.
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
@@ -62,9 +62,9 @@ def unwritten(error: OSError) -> int:
 
 
 def flush(code: int) -> int:
-    """Empty what is printed; the exit code, another one where that fails."""
+    """Flush the standard output; return `code`, or another exit code if that fails."""
     try:
-        if sys.stdout is not None:  # it may have been closed before we began
+        if sys.stdout is not None:  # it may have been closed before the start
             sys.stdout.flush()
     except OSError as error:
         return unwritten(error)
@@ -81,10 +81,10 @@ def seconds_line(seconds: Mapping[str, float]) -> str:
 
 @contextmanager
 def progress(steps: int | None, verb: str, *, hidden: bool = False) -> Generator[Callable[..., None]]:
-    """A bar on the standard error, only where somebody watches.
+    """Show a progress bar on stderr if that is a terminal.
 
-    steps: how many there are; None: the bar only shows that something is going on. The result is called for each step,
-    or with how many were done.
+    steps: their number; None: the bar only shows that work is going on. Call the result after each step, or with the
+    number of steps done.
     """
     if hidden or not sys.stderr.isatty():
         yield lambda done=1: None
@@ -102,16 +102,16 @@ def progress(steps: int | None, verb: str, *, hidden: bool = False) -> Generator
 
 
 def wait_asleep() -> None:
-    """Let threads that wait for each other sleep instead of spin; only before torch is imported, and only by default.
+    """Let waiting OpenMP threads sleep instead of spin, unless the user set otherwise. Call before importing torch.
 
-    Spinning gains a few milliseconds on an idle machine. Beside one other busy process on two cores it was measured to
-    turn an answer of 0.4 s into one of 3 to 13 s.
+    Spinning gains a few milliseconds on an idle machine. With one other busy process on two cores, answers that take
+    0.4 s were measured to take 3 to 13 s.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def save_png(image: Image, path: Path) -> None:
-    """A picture of PIL under a temporary name first."""
+    """Save a PIL picture as PNG, under a temporary name first."""
     import numpy as np
 
     from ...core.folders import replacing

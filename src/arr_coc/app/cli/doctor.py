@@ -1,4 +1,4 @@
-"""`arr-coc doctor`: what is installed, what works, and what is missing for which feature. Imports nothing heavy."""
+"""`arr-coc doctor`: check what is installed, what works, and what each feature lacks. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .console import USAGE_ERROR, print_json, say
 from .options import OnlyJson
 
 CORE = "look, ask with mini"
-# Extras that are about working on the library, and those that only name others.
+# Extras for developing the library, and those that only combine others.
 NOT_FEATURES = ("dev", "docs", "all")
 
 
 class Finding(NamedTuple):
-    """works: whether the feature can be used. detail: versions, or what is missing and a line to type. core: whether
-    the library is broken without it."""
+    """The state of a feature. works: whether it can be used. detail: versions, or what is missing and how to install
+    it. core: whether the library is broken without it."""
 
     feature: str
     works: bool
@@ -31,9 +31,9 @@ class Finding(NamedTuple):
 
 
 def command(as_json: OnlyJson = False) -> int:
-    """What is installed, what works, and what is missing for which feature.
+    """Check what is installed, what works, and what each feature lacks.
 
-    Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
+    Fast: imports no package and needs no network. Exits with 2 if the library itself is incomplete.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def command(as_json: OnlyJson = False) -> int:
 
 
 def number(package: str) -> str:
-    """The version of a package; nothing where it is not installed."""
+    """Return the version of a package, or "" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -61,7 +61,7 @@ def number(package: str) -> str:
 
 
 def extras() -> list[Finding]:
-    """What the distribution says it requires, by extra."""
+    """Check the packages that the distribution requires, by extra."""
     packages: dict[str, list[str]] = {CORE: []}
     for requirement in requires("arr-coc") or ():
         package, extra = re.match(r"[\w.-]+", requirement), re.search(r"extra == ['\"](\w+)['\"]", requirement)
@@ -78,12 +78,12 @@ def extras() -> list[Finding]:
 
 
 def parts() -> list[Finding]:
-    """The weights that come with the library, checked; and the detector of the photo map, only found."""
+    """Verify the bundled weights, and look for the files of the object detector."""
     findings = []
     for part in (MINI, SCORER, FOLDER.name):
         try:
             verify(part_folder(part))
-            findings.append(Finding(f"weights: {part}", True, f"whole, in {WEIGHTS / part}", core=True))
+            findings.append(Finding(f"weights: {part}", True, f"complete, in {WEIGHTS / part}", core=True))
         except InputError as error:
             remedy = "pip install --force-reinstall --no-deps arr-coc"
             findings.append(Finding(f"weights: {part}", False, f"{error}; {remedy}", core=True))

@@ -1,4 +1,4 @@
-"""What a command line names: pictures, from wherever they are, models, and what the results are called."""
+"""Inputs of commands: pictures from files, folders, globs and pipes, models, and the names of results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ HUB, HUB_SECONDS = "https://huggingface.co", 4
 
 
 class PictureSource(NamedTuple):
-    """name: as the user wrote it. place: a path, the bytes that came through a pipe, or several as one document.
-    pages: of a PDF."""
+    """A picture to open. name: as the user wrote it. place: a path, the bytes from a pipe, or several as one document.
+    pages: those of a PDF to use."""
 
     name: str
     place: Path | io.BytesIO | Document
@@ -27,16 +27,16 @@ class PictureSource(NamedTuple):
 
     @property
     def file(self) -> str:
-        """What messages and results call it."""
+        """Return its name in messages and results."""
         path = Path(self.place.name)
         return f"{path.stem}-{self.pages}{path.suffix}" if (self.pages or "").isdigit() else path.name
 
 
 def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False) -> list[PictureSource]:
-    """Files, folders (their pictures, by name), globs (`**` goes into sub-folders) and `-`, each once.
+    """List the pictures of files, folders (sorted by name), globs (`**` matches sub-folders) and `-`, each once.
 
-    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
-    which of every PDF; all where None. total: everything is one document.
+    A name that is neither an existing path nor a pattern is kept; opening it later raises the error. pages: those of
+    every PDF to use, by default all. total: join everything into one document.
     """
     sources: dict[str, PictureSource] = {}
     for text in inputs:
@@ -45,7 +45,7 @@ def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False)
             name = text if text == STDIN else str(place)
             sources.setdefault(name, PictureSource(name, place, pages if paged else None))
     if pages is not None and not any(source.pages for source in sources.values()):
-        raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --pages")
+        raise InputError(f"--pages {pages} applies to PDFs, and no input is a PDF; leave out --pages")
     if not total or len(sources) == 1:
         return list(sources.values())
     together = Document.of([as_member(source) for source in sources.values()])
@@ -53,16 +53,16 @@ def expand(inputs: Sequence[str], pages: str | None = None, total: bool = False)
 
 
 def as_member(source: PictureSource) -> object:
-    """A picture as a member of a list of them."""
+    """Return a picture as an element of a list of pictures."""
     if isinstance(source.place, io.BytesIO):
         return source.place.getvalue()
     return document_of(source.place, source.pages) or source.place
 
 
 def paths_of(text: str) -> list[Path]:
-    """The file that is named, those of a folder, or those that a pattern matches."""
+    """Return a file, the files of a folder, or those that a pattern matches."""
     if text.lower().startswith(("http://", "https://")):
-        raise InputError(f"{text} is a web address; download it, or pipe it in: curl {text} | arr-coc …")
+        raise InputError(f"{text} is a web address; download it, or pipe it: curl {text} | arr-coc look - …")
     if not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is not the path of a picture; give a file, a folder or - for the standard input")
     place = Path(text)
@@ -82,12 +82,12 @@ def read_stdin() -> io.BytesIO:
     memory = io.BytesIO(sys.stdin.buffer.read())
     if not memory.getvalue():
         raise InputError("the standard input is empty; pipe a picture in: cat a.png | …")
-    memory.name = "stdin"  # what a message about it calls it
+    memory.name = "stdin"  # its name in error messages
     return memory
 
 
 def result_names(sources: Sequence[PictureSource]) -> list[str]:
-    """A name for each picture's results: its stem, with a number where that would not be unique."""
+    """Return a name for the results of each picture: its stem, numbered if that is not unique."""
     names: dict[str, None] = {}
     for source in sources:
         stem, number = Path(source.file).stem, 1
@@ -101,7 +101,7 @@ def result_names(sources: Sequence[PictureSource]) -> list[str]:
 
 
 def check_model(name: str) -> None:
-    """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
+    """Check that a model is on this disk or the hub can be reached, to fail at once and not after five attempts."""
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
@@ -115,12 +115,12 @@ def check_model(name: str) -> None:
     try:
         urlopen(Request(os.environ.get("HF_ENDPOINT") or HUB, method="HEAD"), timeout=HUB_SECONDS).close()
     except HTTPError:
-        return  # it answers
+        return  # the hub can be reached
     except OSError as error:
         from huggingface_hub import try_to_load_from_cache
 
         if not isinstance(try_to_load_from_cache(name, "config.json"), str):
-            remedy = "download it elsewhere and give its folder, or ask mini"
+            remedy = "download it elsewhere and give its folder, or use mini"
             raise InputError(
                 f"--model {name} is not a folder here, and the hub cannot be reached ({error}); {remedy}"
             ) from error
@@ -128,7 +128,7 @@ def check_model(name: str) -> None:
 
 
 def check_record(path: Path | None) -> Path | None:
-    """Refuse a file of records that cannot be written, before a model is loaded."""
+    """Refuse a record file that cannot be written, before a model is loaded."""
     if path is not None and (path.suffix != ".jsonl" or os.path.isdir(path) or not os.path.isdir(path.parent)):
         raise InputError(f"--record {path} must be a .jsonl file in a folder that exists")
     return path

@@ -1,4 +1,4 @@
-"""`arr-coc look`: where would the tokens go?"""
+"""`arr-coc look`: show where the tokens of a picture would go."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 AnyLook = looking.Look | DocumentLook
-# Pages of a document that are listed.
+# Maximum number of pages that are listed.
 LISTED = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookCommand(Choices):
-    """What pictures are looked at with."""
+    """Arguments and options of `arr-coc look`."""
 
     inputs: Annotated[
         list[str],
@@ -44,9 +44,9 @@ class LookCommand(Choices):
 def command(given: LookCommand) -> None:
     """Show where the tokens of a picture would go for a question. Needs no model.
 
-    For each picture it prints some lines and writes two files: NAME.homunculus.png, the picture as a model would see
-    it, and NAME.allocation.json, the decision. A document with several pages has one budget over all of them;
-    NAME.pages.png shows which pages got tokens. For many files, of which some may be broken, there is arr-coc batch.
+    Prints a summary for each picture and writes two files: NAME.homunculus.png, the picture as a model would see it,
+    and NAME.allocation.json, the decision. A document with several pages has one budget over all of them;
+    NAME.pages.png shows which pages get tokens. For many files, or some that may be broken, use arr-coc batch.
 
     \b
     Examples:
@@ -60,12 +60,12 @@ def command(given: LookCommand) -> None:
     """
     *images, query = given.inputs
     if not images:
-        raise InputError(f'no question was given for {query}; write: arr-coc look {query} "your question"')
+        raise InputError(f'no question after {query}; write: arr-coc look {query} "your question"')
     options = given.options
     sources = expand(images, given.pages, options.total)
     looking.check_look(query, options)
     if options.words is not None and len(sources) > 1:
-        raise InputError(f"words={options.words} are of one picture, not of {len(sources)}; give one picture")
+        raise InputError(f"words={options.words} apply to one picture, not to {len(sources)}; give one picture")
     entries: list[JsonObject] = []
     with progress(len(sources), "looking", hidden=given.as_json or len(sources) == 1) as advance:
         for source, name in zip(sources, result_names(sources), strict=True):
@@ -95,7 +95,7 @@ def write_drawn(
 
 
 def drawings(look: AnyLook) -> dict[str, Image]:
-    """The homunculus of a picture; all pages of a document as a sheet."""
+    """Draw the homunculus of a picture, or all pages of a document on one sheet."""
     from ...draw import document_sheet, homunculus
 
     if not isinstance(look, DocumentLook):
@@ -104,7 +104,7 @@ def drawings(look: AnyLook) -> dict[str, Image]:
 
 
 def look_entry(name: str, query: str, look: AnyLook, files: Mapping[str, str]) -> JsonObject:
-    """A look at a picture or at a document, for JSON."""
+    """Return the look at a picture or document as JSON."""
     allocation = look.allocation
     relevance = next((note for note in look.notes if note.startswith("relevance")), "")
     numbers = {"budget": allocation.budget, "tokens": allocation.tokens, "full": allocation.full}

@@ -1,8 +1,8 @@
-"""Options of commands, those that several commands share declared once.
+"""Options of commands; those that several commands share are declared once.
 
 A command is a function of one dataclass, whose fields are annotated as typer annotates parameters: `Annotated[type,
-typer.Option(help=…)]`. `with_options` makes a typer command of such a function. Whatever `arr_coc.options.Options` has
-is set by `--set NAME=VALUE`, so that a new option is written there and nowhere else.
+typer.Option(help=…)]`. `with_options` makes a typer command of such a function. `--set NAME=VALUE` sets any field of
+`arr_coc.options.Options`, so a new option is added there and nowhere else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Given = TypeVar("Given")
 
 
 def with_options(kind: type[Given]) -> Callable[[Callable[[Given], object]], Callable[..., object]]:
-    """Make a typer command of a function that takes the dataclass `kind`: one parameter for each of its fields."""
+    """Make a typer command of a function of the dataclass `kind`, with one parameter for each of its fields."""
 
     def decorate(work: Callable[[Given], object]) -> Callable[..., object]:
         def command(**given: object) -> object:
@@ -47,7 +47,7 @@ def with_options(kind: type[Given]) -> Callable[[Callable[[Given], object]], Cal
 
 
 def names_for(kind: type) -> str:
-    """What `--set` takes, for the help of a command that has it."""
+    """List the names that `--set` takes, for the help of commands that have it."""
     if not issubclass(kind, Choices):
         return ""
     first = {name: shorten(text.partition(". ")[0], 76, placeholder=" …") for name, text in described().items()}
@@ -56,7 +56,7 @@ def names_for(kind: type) -> str:
 
 
 def described() -> dict[str, str]:
-    """Name and meaning of every option, from the docstring of `Options`."""
+    """Return the name and meaning of every option, from the docstring of `Options`."""
     from ...options import Options
 
     text = (Options.__doc__ or "").partition("Args:\n")[2]
@@ -65,7 +65,7 @@ def described() -> dict[str, str]:
 
 
 def from_text(pairs: Iterable[str]) -> JsonObject:
-    """["levels=2", "ocr=false"] → {"levels": 2, "ocr": False}: values are JSON, or else text."""
+    """Parse ["levels=2", "ocr=false"] into {"levels": 2, "ocr": False}: values are JSON, or else text."""
     found: JsonObject = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
@@ -79,17 +79,17 @@ def from_text(pairs: Iterable[str]) -> JsonObject:
 
 
 def possible_folder(place: Path | None) -> Path | None:
-    """Refuse a folder that cannot be one before the work, not after it."""
+    """Check before the work, not after it, that a folder can be made."""
     if place is not None:
         check_folder(place)
     return place
 
 
 Query = Annotated[str, typer.Argument(help="The question.")]
-Model = Annotated[str, typer.Option("--model", "-m", help="mini, which is included; a folder; or a name on the hub.")]
-AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name.")]
-OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.", callback=possible_folder)]
-OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="mini (included), a folder, or a name on the hub.")]
+AnsweringModel = Annotated[str | None, typer.Option("--model", "-m", help="Also answer, with mini, a folder or name.")]
+OutFolder = Annotated[Path, typer.Option(help="Folder for the results; created if missing.", callback=possible_folder)]
+OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Pages = Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF, such as 3 or 2-5,7. [default: all]")]
 Record = Annotated[
     Path | None,
@@ -99,11 +99,11 @@ Record = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """How much to spend, and everything else that `Options` has."""
+    """The budget, and `--set` for everything else in `Options`."""
 
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, a share: 25%, or auto."),
+        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number (256), a share (25%) or auto."),
     ] = None
     choices: Annotated[
         list[str] | None,
@@ -116,7 +116,7 @@ class Choices:
 
     @property
     def options(self) -> Options:
-        """The options, checked; also whether the device can be used."""
+        """Return the options, checked, including whether the device can be used."""
         from ...options import Options, check_device
 
         options = Options.of(from_text(self.choices or ())).override(budget=self.budget)

@@ -1,4 +1,4 @@
-"""`arr-coc pack`: the few pictures that a question needs, for a model behind an API."""
+"""`arr-coc pack`: make the few small pictures that a question needs, for a model behind an API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import Choices, OnlyJson, OutFolder, Pages, with_options
 
 @dataclass(frozen=True, kw_only=True)
 class PackCommand(Choices):
-    """What is packed, for whom."""
+    """Arguments and options of `arr-coc pack`."""
 
     inputs: Annotated[
         list[str],
@@ -27,7 +27,7 @@ class PackCommand(Choices):
             help="Files, folders, globs or -, then the question. Several files are pages that share the budget.",
         ),
     ]
-    model: Annotated[str, typer.Option("--for", help="The model that will see it, such as gpt-4o or qwen3-vl.")]
+    model: Annotated[str, typer.Option("--for", help="The model that gets the pictures, such as gpt-4o.")]
     pages: Pages = None
     out: OutFolder = Path("out/pack")
     as_json: OnlyJson = False
@@ -38,7 +38,7 @@ def command(given: PackCommand) -> None:
     """Make the few small pictures that a question needs, for a model behind an API.
 
     Writes picture-1.png, picture-2.png, … and pack.json. Send the pictures in this order, after the text in pack.json,
-    which also says what they cost and where each lies in the original. Without --budget they cost a quarter.
+    which also has their cost and their places in the original. The default budget is a quarter of the full cost.
 
     \b
     Examples:

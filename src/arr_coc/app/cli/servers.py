@@ -1,4 +1,4 @@
-"""`arr-coc serve`, `proxy`, `mcp` and `microscope`: the commands that listen."""
+"""`arr-coc serve`, `proxy`, `mcp` and `microscope`: the commands that start servers."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ UNITS = {"upload": 2**20, "cache": 2**20, "pixels": 1e6}
 
 
 class Place(NamedTuple):
-    """Where a server listens. secret: what clients must send."""
+    """The address of a server. secret: the key or password that clients must send."""
 
     host: str
     port: int
     secret: str | None
 
     def serve(self, application: Application, words: Callable[[str], str], log: str = "", grace: int = 2) -> None:
-        """Serve until interrupted. words: say where it is, once it is there. log: that has a line for each request."""
+        """Serve until interrupted. words: the line to print once it listens. log: the logger of requests."""
         from ..web import run
 
         if log:
             logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
             logging.getLogger(log).setLevel(logging.INFO)
-        with suppress(KeyboardInterrupt):  # by then everything has been answered
+        with suppress(KeyboardInterrupt):  # all requests have been answered by then
             run(application, self.host, self.port, lambda at: print(f"{words(at)} (Ctrl-C ends it)", flush=True), grace)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Where a server can be reached, and how much it takes."""
+    """The address and the limits of a server."""
 
     bind: Annotated[
         str | None,
-        typer.Option(metavar="[HOST:]PORT", help="Listen here; another host than this machine needs a secret."),
+        typer.Option(metavar="[HOST:]PORT", help="Address to listen on; any but this machine's own needs a secret."),
     ] = None
     limit: Annotated[
         list[str] | None,
@@ -59,19 +59,19 @@ class Listening:
     ] = None
 
     def place(self, usual: int, kind: str = "key", variable: str = "ARR_COC_API_KEY") -> Place:
-        """usual: the port where none is given. The secret is in the environment, because other users can read a
-        command line."""
+        """Return the address. usual: the default port. The secret comes from the environment, because other users can
+        read a command line."""
         from ..web import check_exposure
 
         host, _, port = (self.bind or str(usual)).rpartition(":")
         if not port.isdigit() or int(port) > 65535:
-            raise InputError(f"--bind {self.bind} is not [HOST:]PORT; write for example 127.0.0.1:{usual}")
+            raise InputError(f"--bind {self.bind} is not [HOST:]PORT; write, for example, 127.0.0.1:{usual}")
         secret = os.environ.get(variable) or None
         check_exposure(host or "127.0.0.1", secret, kind, variable)
         return Place(host or "127.0.0.1", int(port), secret)
 
     def limits(self, known: tuple[str, ...]) -> JsonObject:
-        """Read `--limit NAME=NUMBER`. known: the names that the command has."""
+        """Parse `--limit NAME=NUMBER`. known: the names that the command accepts."""
         limits = {}
         for text in self.limit or ():
             name, _, value = text.partition("=")
@@ -87,7 +87,7 @@ class Listening:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeCommand(Listening, Choices):
-    """What a server is started with."""
+    """Options of `arr-coc serve`."""
 
     model: Model = MINI
     record: Record = None
@@ -95,11 +95,11 @@ class ServeCommand(Listening, Choices):
 
 @with_options(ServeCommand)
 def serve(given: ServeCommand) -> None:
-    """Answer OpenAI clients: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
+    """Run an OpenAI-compatible server: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
 
-    A request may carry a field arr_coc with budget, query, relevance, strategy, words, allocation, want. The answer
-    has a field arr_coc with tokens, full, uncertainty, seconds. Pictures come as data: URLs. The server can be reached
-    from this machine only; another host needs a key in the variable ARR_COC_API_KEY, which clients must send.
+    A request may have a field arr_coc with budget, query, relevance, strategy, words, allocation, want. The answer has
+    a field arr_coc with tokens, full, uncertainty, seconds. Pictures are sent as data: URLs. By default only this
+    machine can reach the server; for others set the variable ARR_COC_API_KEY to a key, which clients must send.
     Limits: upload (megabytes), pixels (megapixels), pictures, pages, new_tokens, max_budget, queue, batch, seconds.
     Needs 'arr-coc[serve]'.
 
@@ -127,29 +127,29 @@ def serve(given: ServeCommand) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyCommand(Listening, Choices):
-    """What a proxy is started with."""
+    """Options of `arr-coc proxy`."""
 
-    upstream: Annotated[str, typer.Option(help="The API that answers, such as https://api.openai.com.")]
+    upstream: Annotated[str, typer.Option(help="The API to forward to, such as https://api.openai.com.")]
     model: Annotated[
-        str | None, typer.Option("--for", help="Count as this model does where a request names an unknown one.")
+        str | None, typer.Option("--for", help="Count tokens as this model does if that of a request is unknown.")
     ] = None
     fade: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many of the latest pictures sharp; older ones cost a quarter.")
+        int | None, typer.Option(min=1, help="Keep this many of the latest pictures sharp; older ones get a quarter.")
     ] = None
 
 
 @with_options(ProxyCommand)
 def proxy(given: ProxyCommand) -> None:
-    """Stand in front of an API and make the pictures of its requests cheaper. Point your client at this address.
+    """Run a proxy that makes the pictures sent to an API cheaper. Point your client at its address.
 
-    Pictures and PDFs are packed to the budget by the question beside them; everything else passes through unchanged.
-    It understands the requests of OpenAI (chat, responses), Anthropic and Gemini, also where Ollama or vLLM serve them.
+    Pictures and PDFs are reduced to the budget, guided by the question of the request; all else passes unchanged.
+    Understands requests of OpenAI (chat, responses), Anthropic and Gemini, also those sent to Ollama or vLLM.
     Prompt caches stay valid, and clicks of computer tools land where they should. Keys are passed on, never stored.
-    If packing fails, the request goes on as it came, and the answer's header x-arr-coc-fallback says why.
+    If packing fails, the request is forwarded unchanged, and the header x-arr-coc-fallback of the answer says why.
     A client may send x-arr-coc-budget: 400, or x-arr-coc: off. GET /metrics and /health are served here too.
-    Only this machine may ask, unless --bind names another host: clients then send the key in ARR_COC_API_KEY as
-    x-arr-coc-key. Limits: upload and cache (megabytes), pixels (megapixels), pictures, batch, queue, seconds,
-    look_seconds. Needs 'arr-coc[serve]'.
+    By default only this machine can reach the proxy. With another host in --bind, set ARR_COC_API_KEY; clients send
+    that key as x-arr-coc-key. Limits: upload and cache (megabytes), pixels (megapixels), pictures, batch, queue,
+    seconds, look_seconds. Needs 'arr-coc[serve]'.
 
     \b
     Examples:
@@ -167,27 +167,27 @@ def proxy(given: ProxyCommand) -> None:
     settings = ProxySettings(given.upstream, given.model, options, given.fade, limits)
     from ..proxy.api import GRACE, build_proxy
 
-    # An answer that is broken off has its line already.
+    # The proxy already logs an answer that breaks off.
     logging.getLogger("uvicorn.error").addFilter(lambda one: "without completing" not in one.getMessage())
     api = build_proxy(settings, host=place.host, key=place.secret)
-    place.serve(api, lambda at: f"{at} stands in front of {given.upstream}", "arr_coc.proxy", GRACE)
+    place.serve(api, lambda at: f"{at} is a proxy for {given.upstream}", "arr_coc.proxy", GRACE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpCommand(Listening):
-    """What the tools of an agent are started with."""
+    """Options of `arr-coc mcp`."""
 
-    root: Annotated[Path, typer.Option(help="The folder whose files the tools may read.")] = Path(".")
+    root: Annotated[Path, typer.Option(help="Folder whose files the tools may read.")] = Path(".")
     model: Annotated[str, typer.Option("--for", help="Count tokens as this model does, such as gpt-4o.")] = "claude"
 
 
 @with_options(McpCommand)
 def mcp(given: McpCommand) -> None:
-    """Give an agent three tools by the Model Context Protocol: look_closer, ask_document and picture_cost.
+    """Run a Model Context Protocol server with three tools for agents: look_closer, ask_document and picture_cost.
 
-    The agent starts this command itself and talks to it on standard input and output. With --bind it answers over HTTP
-    at /mcp instead, on this machine only; another host needs a key in ARR_COC_API_KEY. Only files below --root are
-    read. Limits: upload (megabytes), pixels (megapixels), pages, seconds. Needs 'arr-coc[mcp]'.
+    Agents start this command themselves and talk to it on standard input and output. With --bind it serves HTTP at
+    /mcp instead; a host other than this machine needs a key in ARR_COC_API_KEY. Only files below --root are read.
+    Limits: upload (megabytes), pixels (megapixels), pages, seconds. Needs 'arr-coc[mcp]'.
 
     \b
     Examples:
@@ -195,7 +195,7 @@ def mcp(given: McpCommand) -> None:
       arr-coc mcp --root . --for gpt-4o --bind 8020
     """
     if not given.root.is_dir():
-        raise InputError(f"--root {given.root} is no folder; give one that holds pictures or PDFs")
+        raise InputError(f"--root {given.root} is not a folder; give one with pictures or PDFs")
     from ..mcp import LIMITS, build_http, build_server
     from ..web import Limits
 
@@ -210,7 +210,7 @@ def mcp(given: McpCommand) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class MicroscopeCommand(Listening, Choices):
-    """What the page is started with."""
+    """Options of `arr-coc microscope`."""
 
     model: Annotated[
         list[str] | None,
@@ -220,11 +220,11 @@ class MicroscopeCommand(Listening, Choices):
 
 @with_options(MicroscopeCommand)
 def microscope(given: MicroscopeCommand) -> None:
-    """A web page that shows what the library sees, decides and answers, for pictures, documents and clips.
+    """Open a web page that shows what the library sees, decides and answers, for pictures, documents and clips.
 
-    It can be reached from this machine only. Another host needs a password in the variable ARR_COC_PASSWORD;
-    visitors are then asked for the name arr-coc and that password. Nothing is sent anywhere. Limits: upload
-    (megabytes), pixels (megapixels), queue. Needs 'arr-coc[microscope]'.
+    By default only this machine can reach it. For other hosts set the variable ARR_COC_PASSWORD; visitors then sign in
+    with the name arr-coc and that password. Nothing is sent to the internet. Limits: upload (megabytes), pixels
+    (megapixels), queue. Needs 'arr-coc[microscope]'.
 
     \b
     Examples:

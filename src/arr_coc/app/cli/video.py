@@ -1,4 +1,4 @@
-"""`arr-coc video`: where a clip's tokens go, frame by frame, and what a model makes of them."""
+"""`arr-coc video`: show where the tokens of a clip go, frame by frame, and answer with a model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class VideoCommand(Choices):
-    """What a clip is watched with."""
+    """Arguments and options of `arr-coc video`."""
 
-    clip: Annotated[str, typer.Argument(help="A file.")]
+    clip: Annotated[str, typer.Argument(help="A video file.")]
     query: Query
-    every: Annotated[int, typer.Option(help="Use every Nth frame only.")] = 1
-    frames: Annotated[int | None, typer.Option(help="The most frames that are used.")] = None
+    every: Annotated[int, typer.Option(help="Use only every Nth frame.")] = 1
+    frames: Annotated[int | None, typer.Option(help="Maximum number of frames. [default: all]")] = None
     model: AnsweringModel = None
     out: OutFolder = Path("out")
     as_json: OnlyJson = False
@@ -38,8 +38,8 @@ class VideoCommand(Choices):
 def command(given: VideoCommand) -> None:
     """Show where the tokens of a clip go, frame by frame. With --model, answer the question.
 
-    Writes homunculus.mp4 and video.json. One budget covers all frames: a new scene gets a full look, and what was shown
-    before costs hardly anything again.
+    Writes homunculus.mp4 and video.json. One budget covers all frames: parts that earlier frames showed get few
+    tokens again, until a cut begins a new scene.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ def command(given: VideoCommand) -> None:
 
 
 def document(watched: Watched, answer: Answer | None, clip: str) -> JsonObject:
-    """The JSON: one row for each frame, and the numbers of the clip."""
+    """Return the JSON: one row for each frame, and the totals of the clip."""
     rows = [
         {"frame": seen.number, "seconds": round(time, 4), "scene": seen.scene, "cut": seen.cut, "tokens": seen.tokens}
         for seen, time in zip(watched.frames, watched.seconds, strict=True)

@@ -1,5 +1,5 @@
-"""Ask: the answer, how sure it is, where the tokens went and what each pass saw, on all pages of a document; who
-decided, and a slider for each tension of this decision: moving one asks again."""
+"""The tab Ask: the answer and its uncertainty, where the tokens went, what each pass saw, who decided, and a slider
+for each tension of the decision; moving one asks again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def answer_card(answer: Answer) -> str:
 
 
 def passes_strip(picture: Picture, answer: Answer) -> str:
-    """One column for each look: what it saw by then, what it said, how unsure it was, how much it explored."""
+    """Draw one column for each pass: what it saw so far, its answer, its uncertainty, how much it explored."""
     size, columns = shown_size(picture.size, PASS_SIDE), []
     for number, step in enumerate(answer.passes, start=1):
         seen = Figure(foveated(picture, step.allocation, size), "What it sees by then")
@@ -97,7 +97,7 @@ def passes_strip(picture: Picture, answer: Answer) -> str:
 
 
 def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevance | None) -> list[Figure]:
-    """Where the tokens go, what the model sees, and relevance."""
+    """Draw where the tokens go, what the model sees, and the relevance."""
     size = shown_size(picture.size)
     pixels = shown_pixels(picture.pixels, size)
     boxes, regions = "Each box is one token; small boxes see detail.", "Every region at its own resolution."
@@ -106,7 +106,7 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
         Figure(foveated(picture, allocation, size), "What the model sees", regions),
     ]
     if relevance is not None:
-        # By its own brightest place: a map whose values are all small would be a black pane.
+        # Scaled to its brightest place, because a map of small values would be black.
         scaled = relevance.map / max(float(relevance.map.max()), 1e-6)
         needs = "Bright is where the question needs detail; the brightest place is its highest value."
         shown.append(Figure(heat(scaled, size, pixels), "Relevance", needs))
@@ -117,7 +117,7 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
 
 
 def ask_tab(page: kit.MicroscopePage) -> None:
-    """The answer, and below it a slider for each tension, standing where the decision stood."""
+    """Build the tab: the answer, and below it a slider for each tension, set to the value of the decision."""
     run = kit.run_button("ask")
     view = gr.HTML(elem_id="view-ask", padding=False)
     gr.HTML('<p class="label">Tensions of this answer; move one to ask again</p>', elem_id="tensions", padding=False)

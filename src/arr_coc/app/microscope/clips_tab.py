@@ -1,4 +1,4 @@
-"""Clips: a clip with its homunculus, frame by frame, and the cuts."""
+"""The tab Clips: a clip with its homunculus, frame by frame, and its cuts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...video.stream import SeenFrame
     from ...video.watching import Watched
 
-# Frames of a clip that are watched; a longer one is thinned to about this number.
+# Maximum number of frames to watch; of longer clips every Nth frame is used.
 MOST_FRAMES = 48
 SIDE = 480
 
@@ -38,7 +38,7 @@ class Clip:
 
 
 def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress: Callable[..., object]) -> Clip:
-    """Watch a clip, and let the first model answer."""
+    """Watch a clip and answer with the first model."""
     file = desk.own_file(path, "clip")
     check_question(query)
     from ...draw.homunculus import homunculus_frames
@@ -67,7 +67,7 @@ def watch_clip(desk: Desk, path: str | None, query: str, share: float, progress:
 
 
 def show_film(clip: Clip) -> str:
-    """The film of the homunculus, and what was answered."""
+    """Show the video of the homunculus, and the answer."""
     watched, answer = clip.watched, clip.answer
     facts = f"{len(watched.frames)} frames; {len(watched.cuts)} cut{'s' * (len(watched.cuts) != 1)}"
     film = (
@@ -80,7 +80,7 @@ def show_film(clip: Clip) -> str:
 
 
 def show_frame(clip: Clip, number: int) -> str:
-    """One frame under the scrubber."""
+    """Show the frame that the slider selects."""
     watched = clip.watched
     number = min(max(number, 0), len(watched.frames) - 1)
     seen, pixels = watched.frames[number], clip.frames[number]

@@ -1,4 +1,4 @@
-"""Compare: two strategies or two questions, or both, at equal tokens, side by side, and where they differ."""
+"""The tab Compare: two strategies or two questions at the same number of tokens, side by side, and their difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFERED = tuple(name for name in strategy_names() if name not in ("classic", "fu
 
 
 def show_comparison(desk: Desk, path: str | None, state: PageState) -> str:
-    """Look twice at one picture for the same number of tokens."""
+    """Look twice at one picture with the same number of tokens, and show both and their difference."""
     prepared, sides = desk.prepared(path), [(state.q, state.first), (state.q2 or state.q, state.second)]
     picture = prepared.picture
     looks = [

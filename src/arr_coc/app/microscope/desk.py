@@ -1,7 +1,7 @@
-"""What all visitors share: models, the page's own folder, and pictures that were loaded a moment ago.
+"""State that all visitors share: models, the page's own folder, and recently loaded pictures.
 
-Nothing here knows who is asking. A picture is reached by its file, whose name cannot be guessed; a model is lent as a
-copy that holds the borrower's picture only.
+Nothing here knows visitors. A picture is identified by its file, whose name cannot be guessed; every visitor gets a
+copy of the model, which holds only that visitor's picture.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 FIRST_PICTURE, FIRST_QUERY = "street.png", "What does the pink sign say?"
-# The longer side of a picture, in pixels: larger photos are reduced.
+# Longer side of a picture in pixels; larger photos are reduced.
 LARGEST_SIDE = 4096
-# A photo of the largest telephones; a larger one is refused before any of its pixels is decoded.
+# The largest photos of phones have about so many; larger ones are refused before decoding.
 MOST_PIXELS = 120_000_000
-# Bytes of pictures, and number of other results, that are kept for the next question.
+# Bytes of pictures, and number of other results, to keep for the next question.
 PICTURE_BYTES, REMEMBERED = 512 << 20, 24
-# What visitors sent is kept for an hour after its last use, and no more than this of it; the oldest goes first.
+# Uploads are kept for an hour after their last use, up to this number and size; the oldest are removed first.
 UPLOAD_SECONDS, UPLOADS, UPLOAD_BYTES = 3600, 256, 1 << 30
 
 log = logging.getLogger("arr_coc.app.microscope")
 LIMITS = ("upload", "pixels", "queue")
-# What the secret of the page is called, and the variable that holds it.
+# Name of the secret, and its environment variable.
 SECRET = ("password", "ARR_COC_PASSWORD")
 
 
 @dataclass(frozen=True)
 class PageLimits(Limits):
-    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
+    """Limits of the page. upload: bytes of a file. pixels: of a picture or frame. queue: requests that may wait."""
 
     upload: int = 48 * 1024 * 1024
     pixels: int = MOST_PIXELS
@@ -61,7 +61,7 @@ class PageLimits(Limits):
 
 @cache
 def example_questions() -> dict[str, tuple[str, ...]]:
-    """file name → questions about the pictures that come with the library."""
+    """Return file name → questions, for the pictures that come with the library."""
     path = EXAMPLES / "questions.json"
     if not path.is_file():
         raise InputError("the example pictures are not installed; install arr-coc again")
@@ -70,7 +70,7 @@ def example_questions() -> dict[str, tuple[str, ...]]:
 
 
 class Desk:
-    """models: names that visitors may choose from. options: relevance and device of every model."""
+    """The shared state. models: names that visitors may choose from. options: relevance and device of every model."""
 
     def __init__(
         self, models: Sequence[str] = (MINI,), options: Options | None = None, *, most_pixels: int = MOST_PIXELS
@@ -84,7 +84,7 @@ class Desk:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Remove every file that visitors left."""
+        """Remove all files of visitors."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def remember(self, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -93,7 +93,7 @@ class Desk:
     # ---- pictures ---------------------------------------------------------------------------------------------------
 
     def example(self, name: str) -> str:
-        """The file of an example, copied into the only folder that the page serves from."""
+        """Return the file of an example, copied into the only folder that the page serves."""
         path = self.folder / "examples" / name
         if not path.is_file():
             with replacing(path) as temporary:
@@ -101,7 +101,7 @@ class Desk:
         return str(path)
 
     def own_file(self, path: str | None, kind: str = "picture") -> Path:
-        """A file of the page's own folder, and no other."""
+        """Return a file of the page's own folder; refuse any other."""
         if not path:
             raise InputError(f"no {kind} yet: drop one, or pick an example")
         file = Path(path).resolve()
@@ -110,7 +110,7 @@ class Desk:
         return file
 
     def picture(self, path: str | None) -> Picture:
-        """A picture of the page's own folder, reduced where it is very large."""
+        """Load a picture from the page's own folder, reduced if it is very large."""
         file = self.own_file(path)
 
         def load() -> Picture:
@@ -122,28 +122,28 @@ class Desk:
             return Picture(picture.pixels, picture.name, height, width, (*picture.notes, note))
 
         with suppress(OSError):
-            os.utime(file)  # asked about: not to be swept away
+            os.utime(file)  # mark as used, so that it is not removed
         return self._pictures.made(str(file), load)
 
     def document(self, path: str | None) -> Document | None:
-        """The PDF of whose cover this is the file: two.pdf of two.pdf.png."""
+        """Open the PDF whose first page this file shows, such as two.pdf for two.pdf.png; None if there is none."""
         file = self.own_file(path)
         pdf = file.with_name(file.stem)
         return self.remember(("document", str(pdf)), lambda: Document.of(pdf)) if is_pdf(pdf) else None
 
     def prepared(self, path: str | None) -> Prepared:
-        """The same, ready to be looked at any number of times."""
+        """Load the same picture, ready to be looked at any number of times."""
         picture = self.picture(path)
         return self.remember(("view", path), lambda: Prepared(load_picture(picture, longest_side=VIEW_SIDE)))
 
     def new_folder(self) -> Path:
-        """A folder for one visitor's result, under a name that cannot be guessed; swept away like an upload."""
+        """Make a folder for one visitor's result, with a name that cannot be guessed; it is removed like an upload."""
         folder = self.folder / f"made-{secrets.token_hex(16)}"
         folder.mkdir()
         return folder
 
     def sweep_uploads(self) -> None:
-        """Remove what visitors left and has not been used for long: every upload is a folder of its own."""
+        """Remove uploads that have not been used for long; each is a folder of its own."""
         uploads = []
         for folder in self.folder.iterdir():
             if folder.is_dir() and folder.name != "examples":
@@ -161,8 +161,8 @@ class Desk:
     # ---- models -----------------------------------------------------------------------------------------------------
 
     def eye(self, model: str) -> Eye:
-        """An `Eye` of one's own, on weights that all visitors share."""
-        if model not in self.models:  # a visitor cannot make this machine load anything else
+        """Return a new `Eye` on weights that all visitors share."""
+        if model not in self.models:  # visitors cannot make the server load other models
             raise InputError(f"model {model!r} is not offered here; choose from {', '.join(self.models)}")
         with self._lock:
             if model not in self._loaded:

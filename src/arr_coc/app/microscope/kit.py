@@ -1,6 +1,6 @@
-"""What every tab is built from: the settings of the page, pieces of HTML, and a view.
+"""Building blocks of the tabs: the settings of the page, pieces of HTML, and a view.
 
-Everything that a visitor wrote is escaped here.
+All text of visitors is escaped here.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from .desk import Desk, log
 
 Made = TypeVar("Made")
 LONGEST_QUERY = 400
-# What a visitor left is forgotten after an hour.
+# State of a visitor is removed after an hour.
 MEMORY_SECONDS = 3600
 # Events that use a model wait for each other: two at once would take twice as long.
 MODEL: JsonObject = {"concurrency_id": "model", "concurrency_limit": 1, "api_visibility": "private"}
 QUICK: JsonObject = {"concurrency_id": "quick", "concurrency_limit": 2, "api_visibility": "private"}
 HIDDEN: JsonObject = {"show_progress": "hidden", **QUICK}
-# For what follows an input as it moves, and for a question after a cancelled one: only the last counts.
+# For events of a moving slider, and for a question after a cancelled one: only the last counts.
 LAST: JsonObject = {"trigger_mode": "always_last", "show_progress": "minimal"}
 LIVE: JsonObject = {"trigger_mode": "always_last", **HIDDEN}
-# The page's script runs the open tab: because something changed, or because a visitor asked for it.
+# Run the open tab by the page's script: because an input changed, or because the visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
 BEGIN = "(...values) => { window.arrCoc.begin('ask'); return values; }"
-# The longer side of a picture in the page. Exports are made at their own size.
+# Longer side in pixels of pictures on the page.
 SHOWN_SIDE = 512
 JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
 
@@ -60,8 +60,8 @@ JPEG = [cv2.IMWRITE_JPEG_QUALITY, 92]
 
 @dataclass(frozen=True)
 class PageState:
-    """What a visitor has set. keep: per cent of all tokens. first, second, q2: of Compare: two strategies, and
-    the question of the right side."""
+    """The settings of a visitor. keep: budget in per cent of all tokens. first, second, q2: for Compare, the two
+    strategies and the question of the right side."""
 
     q: str
     keep: float = 25.0
@@ -73,7 +73,7 @@ class PageState:
 
     @property
     def budget(self) -> float:
-        """The share of all tokens."""
+        """Return the budget as a share of all tokens."""
         return self.keep / 100
 
 
@@ -81,7 +81,7 @@ class PageState:
 
 
 def shown_size(size: tuple[int, int], side: int = SHOWN_SIDE) -> tuple[int, int]:
-    """(height, width) of a picture of `size` in the page; a small one is enlarged no further than twice."""
+    """Return (height, width) on the page of a picture of `size`; small ones are at most doubled."""
     return fit(*size, min(side, 2 * size[0]), min(side, 2 * size[1]))
 
 
@@ -91,14 +91,14 @@ def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Figure:
-    """pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it."""
+    """A picture on the page. pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it."""
 
     pixels: np.ndarray
     title: str
     caption: str = ""
 
     def html(self) -> str:
-        """The picture is inside the page as a data address, so that no file of a visitor's is written for it."""
+        """Return HTML with the picture as a data: URL, so that no file is written for it."""
         height, width = self.pixels.shape[:2]
         _, data = cv2.imencode(".jpeg", np.ascontiguousarray(self.pixels[..., ::-1]), JPEG)
         address = f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode()}"
@@ -108,12 +108,12 @@ class Figure:
 
 
 def figures(each: Iterable[Figure], kind: str = "") -> str:
-    """A grid of figures. kind: "pairs", "thirds" or "one" for that many columns."""
+    """Lay figures out in a grid. kind: "pairs", "thirds" or "one", for its number of columns."""
     return f'<div class="figures {kind}">{"".join(figure.html() for figure in each)}</div>'
 
 
 def alarm(text: str) -> str:
-    """What went wrong, in a box; it is read out at once."""
+    """Show an error in a box; screen readers announce it at once."""
     return f'<p class="sentence alarm" role="alert">{escape(text)}</p>'
 
 
@@ -122,7 +122,7 @@ def notes(lines: Sequence[str]) -> str:
 
 
 def meter(uncertainty: float) -> str:
-    """An uncertainty as a bar from 0 to 1 with its number beside it."""
+    """Draw an uncertainty as a bar from 0 to 1, with its number."""
     words, filled = f"{uncertainty:.2f}", f"{100 * min(max(uncertainty, 0.0), 1.0):.1f}"
     return (
         f'<div class="meter" role="img" aria-label="uncertainty {words}">'
@@ -131,7 +131,7 @@ def meter(uncertainty: float) -> str:
 
 
 def card(text: str, uncertainty: float, spent: str, unsure: str = "") -> str:
-    """An answer in large letters, its uncertainty as a bar, and what it cost."""
+    """Show an answer in large letters, its uncertainty as a bar, and its cost."""
     return (
         '<section class="card"><div><p class="label">Answer</p>'
         f'<p class="answer" id="answer">{escape(text) or "(nothing)"}</p></div>'
@@ -141,7 +141,7 @@ def card(text: str, uncertainty: float, spent: str, unsure: str = "") -> str:
 
 
 def budget(allocation: Allocation) -> str:
-    """How much of the full count is spent, level by level."""
+    """Draw the share of the full cost that is spent, level by level."""
     parts = []
     whole = max(allocation.full, allocation.tokens, 1)
     for row in level_rows(allocation):
@@ -153,7 +153,7 @@ def budget(allocation: Allocation) -> str:
 
 
 def decided(allocation: Allocation) -> str:
-    """Who decided: the weight of every source, and which way of knowing it is; nothing where nobody was asked."""
+    """Draw the weight of every source and its way of knowing; "" if the allocation has no such weights."""
     parts = [
         (weight, WAY_COLOURS.get(way, MUTED), source, f": {100 * weight:.0f} %, {way}")
         for source, way, weight in deciders(allocation)
@@ -162,7 +162,7 @@ def decided(allocation: Allocation) -> str:
 
 
 def bar(title: str, parts: Sequence[tuple[float, Colour, str, str]]) -> str:
-    """A bar of shares, 1 at its full length, and its legend. parts: share, colour, name, and what follows the name."""
+    """Draw a bar of shares, with 1 as its full length, and a legend. parts: share, colour, name, text after it."""
     spans, legend = [], []
     for share, colour, name, words in parts:
         shade = "#{:02x}{:02x}{:02x}".format(*colour)
@@ -175,19 +175,19 @@ def bar(title: str, parts: Sequence[tuple[float, Colour, str, str]]) -> str:
 
 
 def in_a_sentence(make: Callable[[], Made]) -> tuple[Made | None, str]:
-    """What `make` gives, and ""; or None and a sentence for the page where it could not be made."""
+    """Return the result of `make` and ""; or None and an error message for the page."""
     try:
         return make(), ""
     except InputError as error:
         return None, alarm(without_folders(str(error)))
     except Exception as error:
         log.exception("a view could not be made")
-        words = f"Something went wrong inside ({type(error).__name__}); the terminal of the microscope has the details."
+        words = f"Internal error ({type(error).__name__}); the terminal in which the microscope runs has the details."
         return None, alarm(words)
 
 
 def without_folders(words: str) -> str:
-    """A sentence for visitors: they know their files by name, not where the server keeps them."""
+    """Remove folders from paths in a message: visitors know their files by name only."""
     return re.sub(r"(?<![\w:/\\])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])", "", words)
 
 
@@ -195,14 +195,14 @@ def without_folders(words: str) -> str:
 
 
 def only_uploads(component: Any) -> Any:
-    """A Gradio component that takes uploads only: by itself it also fetches addresses and reads other folders.
+    """Make a Gradio component accept uploads only; by default it also downloads URLs and reads other folders.
 
-    Its own methods are exchanged, because Gradio writes a file beside the source of every class derived from its own.
+    Its methods are replaced on the instance, because Gradio writes a file beside the source of every subclass.
     """
     folder = Path(component.GRADIO_CACHE).resolve()
 
     def move(given: object) -> str | None:
-        """The absolute path, if it lies in the folder of uploads."""
+        """Return the absolute path, if it is in the folder of uploads."""
         if given is None:
             return None
         path = Path(str(given)).resolve()
@@ -221,7 +221,7 @@ def only_uploads(component: Any) -> Any:
 
 
 class MicroscopePage:
-    """What the tabs share: the desk, and the inputs of the sidebar."""
+    """State that tabs share: the desk, and the inputs of the sidebar."""
 
     picture: gr.Image
     question: gr.Textbox
@@ -239,12 +239,12 @@ class MicroscopePage:
         return [self.picture, self.question, self.share, self.model, self.passes]
 
     def runs(self, event: Any) -> None:
-        """Let a visitor cancel an event, and say when it is over."""
+        """Let visitors cancel an event, and show when it is finished."""
         self.running.append(event)
         event.then(None, None, None, js="() => window.arrCoc.done()")
 
     def state(self, common: Sequence[Any], **settings: Any) -> PageState:
-        """The settings that the values of `common` and of a tab's own inputs make."""
+        """Build the settings from the values of `common` and of a tab's own inputs."""
         _, question, share, model, passes = common
         own = {key: str(value or "").strip() for key, value in settings.items()}
         asked, model = (question or "").strip(), model or self.desk.models[0]
@@ -252,7 +252,7 @@ class MicroscopePage:
 
 
 def run_button(tab: str) -> gr.Button:
-    """What the page's script presses when this tab is open and something changed."""
+    """Make the hidden button that the page's script presses to run a tab."""
     return gr.Button("run", elem_id=f"run-{tab}", elem_classes="off")
 
 
@@ -262,7 +262,7 @@ def tab_view(
     make: Callable[[str | None, PageState], str],
     controls: Mapping[str, Component],
 ) -> None:
-    """The view of a tab, made whenever the tab is run. controls: its own inputs, by the names of settings."""
+    """Add the view of a tab, updated whenever the tab is run. controls: its own inputs, by the names of settings."""
     run, view = run_button(tab), gr.HTML(elem_id=f"view-{tab}", padding=False)
 
     def shown(*values: Any) -> str:

@@ -1,4 +1,4 @@
-"""The page: a sidebar with picture, question and budget, one tab for each way of looking, and how it looks."""
+"""The page: a sidebar with picture, question and budget, a tab for each task, and its style."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .compare_tab import compare_tab
 from .desk import FIRST_PICTURE, FIRST_QUERY, Desk, example_questions
 from .kit import MicroscopePage
 
-# id of a tab → what it is called, and what builds it
+# id of a tab → its label, and the function that builds it
 TABS = {"ask": ("Ask", ask_tab), "compare": ("Compare", compare_tab), "clips": ("Clips", clips_tab)}
 ASSETS = Path(__file__).parent / "assets"
 RUN_LATER = "() => setTimeout(() => window.arrCoc.run(true), 50)"
@@ -30,15 +30,15 @@ HEADER = (
 )
 FOOTER = (
     '<p class="note">Pictures you drop stay on the machine that serves this page and are removed an hour after their '
-    "last use. One may have {most:.0f} megapixels. Keys: Ctrl+Enter asks, Esc cancels, 1 to 3 open the tabs, / goes to "
+    "last use. The limit is {most:.0f} megapixels. Keys: Ctrl+Enter asks, Esc cancels, 1 to 3 open the tabs, / goes to "
     "the question.</p>"
 )
-# The page's script says here what is under way, for how long, and how it ended.
+# The page's script shows here what is running, for how long, and how it ended.
 STATUS = '<p id="working" role="status"><span id="doing"></span> <span id="clock" aria-hidden="true"></span></p>'
 
 
 def build_page(desk: Desk) -> gr.Blocks:
-    """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
+    """Build the whole page as Gradio blocks; `serving.build_app` adds limits and access control."""
     page = MicroscopePage(desk)
     with gr.Blocks(
         analytics_enabled=False, title="ARR-COC microscope", fill_width=True, delete_cache=(600, 3600)
@@ -91,7 +91,7 @@ class Sidebar:
             label="Question", lines=1, max_lines=4, max_length=kit.LONGEST_QUERY, elem_id="question", submit_btn=False
         )
         self.shown = [page.picture, page.question]
-        self.kept = gr.BrowserState()  # both, for a page that is loaded again
+        self.kept = gr.BrowserState()  # picture and question, restored when the page is reloaded
         with gr.Row(elem_id="going"):
             self.go = gr.Button("Ask", variant="primary", elem_id="go")
             self.cancel = gr.Button("Cancel", elem_id="cancel", min_width=90)
@@ -101,7 +101,7 @@ class Sidebar:
         page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
 
     def wire(self) -> None:
-        """Say what follows from what; once everything is there."""
+        """Connect events to actions, once all components exist."""
         page = self.page
         for name, button in self.examples.items():
             button.click(partial(pick, page, name), None, self.shown, **kit.HIDDEN).then(None, None, None, js=kit.RUN)
@@ -118,12 +118,12 @@ class Sidebar:
 
 
 def pick(page: MicroscopePage, name: str, query: str = "") -> tuple[str, str]:
-    """An example with a question, its first where none is given."""
+    """Return an example with a question, by default its first one."""
     return page.desk.example(name), query or example_questions()[name][0]
 
 
 def opened_again(page: MicroscopePage, kept: list[str] | None) -> tuple[str, str]:
-    """What this browser had on the page, while its file is there; else the first example."""
+    """Return the picture and question that this browser had, if the file still exists; else the first example."""
     with suppress(InputError, TypeError, ValueError):
         path, query = kept or ("", "")
         if page.desk.own_file(path).is_file():
@@ -132,12 +132,12 @@ def opened_again(page: MicroscopePage, kept: list[str] | None) -> tuple[str, str
 
 
 def open_pdf(page: MicroscopePage, path: str | None) -> tuple[object, str]:
-    """The first page of a PDF as the picture; asked about it, all pages are meant (`Desk.document`)."""
+    """Show the first page of a PDF as the picture; questions are about all pages (`Desk.document`)."""
 
     def cover() -> str:
         file = page.desk.own_file(path, "PDF")
         if not is_pdf(file):
-            raise InputError(f"{file.name} is no PDF; this page opens pictures and PDFs")
+            raise InputError(f"{file.name} is not a PDF; this page opens pictures and PDFs")
         made = file.with_name(f"{file.name}.png")
         if not made.is_file():
             with replacing(made) as temporary:
@@ -149,7 +149,7 @@ def open_pdf(page: MicroscopePage, path: str | None) -> tuple[object, str]:
 
 
 def looks() -> dict[str, object]:
-    """How the page looks: Gradio's plainest theme, with typefaces that every machine has; colours are in page.css."""
+    """Return the style of the page: Gradio's base theme with system typefaces; colours are in page.css."""
     sans = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"]
     script = (ASSETS / "page.js").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Serving the page safely: who may reach it, what may be uploaded, which routes exist, and that nothing leaves.
+"""Serve the page safely: access control, limits of uploads, a list of allowed routes, and no outgoing requests.
 
-Loopback by default, and otherwise only with a password. Gradio brings many routes that this page does not use
-(proxies, recording, editing, run history): all that is not on the list below does not exist here.
+It listens on loopback by default, and on other hosts only with a password. Gradio has many routes that this page does
+not use (proxies, recording, editing, run history); only those listed below are served.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .desk import SECRET, Desk, PageLimits, log
 from .page import build_page, looks
 
 USER = "arr-coc"
-# Multipart boundaries and headers around the one file of an upload; and a message to the queue, which holds settings
-# and the names of files, never their content.
+# Maximum bytes of multipart boundaries and headers around an uploaded file; and of a message to the queue, which has
+# settings and file names but no files.
 ENVELOPE, MESSAGE = 64 * 1024, 1024 * 1024
 SWEEP_SECONDS = 600
 ROUTES = re.compile(
@@ -33,7 +33,7 @@ ROUTES = re.compile(
     r"|queue/join|queue/data|cancel|reset|heartbeat/[\w-]+)"
     r")"
 )
-# Everything from this machine, inline styles and scripts because Gradio has them; nothing from anywhere else.
+# Allow only content of this server; inline styles and scripts because Gradio uses them.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self' data: blob:; "
@@ -44,7 +44,7 @@ UNUSABLE = Refused(400, "this request cannot be used; reload the page and try ag
 
 
 class PageGuard(Guard):
-    """The guard of the page: a password, a list of routes, and headers against the outside."""
+    """The guard of the page: a password, a list of routes, and security headers."""
 
     log = log
     SECRET = SECRET
@@ -72,7 +72,7 @@ class PageGuard(Guard):
     def refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Refused | None:
         refused = super().refusal(scope, headers)
         if (refused is None or refused.status in (411, 413, 415)) and not ROUTES.fullmatch(scope["path"]):
-            return Refused(404, "there is nothing here")
+            return Refused(404, "there is no such page here")
         return refused
 
     def refusal_of(self, refused: Refused) -> Response:
@@ -89,13 +89,13 @@ class PageGuard(Guard):
             if status != 500:
                 await send(message)
             elif "status" in message:
-                # Gradio fails on bodies that are no text and on files without a name; its page sends neither.
+                # Gradio fails on bodies that are not text and on files without a name; its own page sends neither.
                 await self.refusal_of(UNUSABLE)(scope, receive, send)
 
         try:
             await self.application(scope, receive, guarded)
         except Exception as error:
-            # One line: a visitor who asks for a stream that is gone should not fill the owner's terminal.
+            # Log one line: requests for a stream that is gone should not fill the owner's terminal.
             log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
             if status is None:
                 await self.refusal_of(UNUSABLE)(scope, receive, send)
@@ -108,7 +108,7 @@ def build_app(
     password: str | None = None,
     limits: PageLimits | None = None,
 ) -> Application:
-    """The page behind its guard, as an ASGI application."""
+    """Build the page behind its guard, as an ASGI application."""
     limits = limits or PageLimits()
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
     desk.most_pixels = limits.pixels
@@ -130,14 +130,14 @@ def build_app(
         pwa=False,
         **looks(),
     )
-    # Gradio checks which files a request may name only in what it launched itself.
+    # Gradio restricts the files that a request may name only in apps that count as launched.
     blocks.has_launched = True
     return PageGuard(application, host, password, desk, limits)
 
 
 @contextmanager
 def keep_swept(desk: Desk) -> Generator[None]:
-    """Sweep the folder of a desk every now and then, and remove it at the end."""
+    """Remove old uploads from the folder of a desk regularly, and the folder itself at the end."""
     ended = threading.Event()
 
     def sweep() -> None:

@@ -1,5 +1,5 @@
-"""`arr-coc proxy`: in front of any API, with pictures packed by the question that stands beside them.
+"""`arr-coc proxy`: a proxy for any API that packs the pictures of requests, guided by their questions.
 
-`protocols` finds the pictures of a request, `packer` packs them, `pointing` translates clicks, `api` is what clients
-see. Needs `pip install 'arr-coc[serve]'`, and no torch.
+`protocols` finds the pictures of a request, `packer` packs them, `pointing` translates clicks, `api` has the HTTP
+side. Needs `pip install 'arr-coc[serve]'`, and no torch.
 """

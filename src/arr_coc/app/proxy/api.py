@@ -1,4 +1,4 @@
-"""What clients of the proxy see: their requests go on with packed pictures, answers come back byte for byte."""
+"""The HTTP side of the proxy: requests are forwarded with packed pictures, answers return byte for byte."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .pointing import Pointing, TranslatedAnswer
 from .protocols import Protocol, model_of, protocol_of
 
 OWN = "x-arr-coc"
-# Between two machines only; RFC 9110 and what its forerunners had. The length is set again, the host is another.
+# Hop-by-hop headers, which are not forwarded: RFC 9110 and its predecessors. Length and host are set again.
 HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
 HOP |= {b"transfer-encoding", b"proxy-connection"}
 CONNECT_SECONDS, GRACE = 10, 30
 LONGEST_REASON = 200
-# No protocol shows anything without one of these words.
+# A request without any of these words has no pictures in any protocol.
 MEDIA = (b"image", b"screenshot", b"pdf")
 log = logging.getLogger("arr_coc.proxy")
 
 
 class ProxyNumbers(Numbers):
-    """What a proxy has done so far."""
+    """Metrics of a proxy."""
 
     def __init__(self) -> None:
         super().__init__("arr_coc_proxy")
@@ -45,7 +45,7 @@ class ProxyNumbers(Numbers):
 
 @dataclass
 class ProxyCall:
-    """One request on its way. headers: of its answer. pointing: whose coordinates in the answer are translated."""
+    """One request. headers: added to its answer. pointing: how coordinates in the answer are translated, if at all."""
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
@@ -58,24 +58,24 @@ class ProxyCall:
 
 
 class BrokenOff(Exception):
-    """An answer cannot be finished; the log has its line."""
+    """The upstream broke off an answer; already logged."""
 
 
 class ProxyGuard(Guard):
-    """The guard of the proxy: its key has a header of its own, because Authorization belongs to the upstream."""
+    """The guard of the proxy. Its key has its own header, because Authorization belongs to the upstream."""
 
     log = log
     SECRET_NEEDED = f"a key is needed: {OWN}-key: …"
 
     def must_be_json(self, path: str) -> bool:
-        """Others, such as uploads of files, only pass through."""
+        """Return whether the path belongs to a known protocol; others, such as file uploads, only pass through."""
         return protocol_of(path) is not None
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self.application(scope, receive, send)
         except BrokenOff:
-            return  # without an end, so that the client sees that something is missing
+            return  # send no end, so that the client sees that the answer is incomplete
         except ClientDisconnect:
             scope["arr_coc"]["status"] = GONE
 
@@ -89,14 +89,14 @@ class ProxyGuard(Guard):
 async def prepare(
     request: Request, body: bytes, protocol: Protocol | None, packer: Packer, numbers: ProxyNumbers
 ) -> ProxyCall:
-    """The request with its pictures packed; as it came where there is nothing to pack, or where we fail."""
+    """Pack the pictures of a request; leave it unchanged if it has none or if packing fails."""
     call, headers = ProxyCall(body), request.headers
     if protocol is None or request.method != "POST":
         return call
     off = headers.get(OWN, "").strip().lower() == "off"
     call.note(state="off" if off else "unchanged")
     budget = check_budget(headers.get(f"{OWN}-budget")) or packer.settings.options.budget
-    if off or not any(word in body for word in MEDIA):  # reading JSON would be all we did
+    if off or not any(word in body for word in MEDIA):  # without pictures, parsing the JSON would be wasted
         return call
     try:
         check_structure(body)
@@ -109,10 +109,10 @@ async def prepare(
     except InputError as error:
         packed = PackedRequest((PackedSlot("fallback"),), reason=str(error))
     except (ValueError, RecursionError):
-        return call  # what is wrong with it the upstream says better
-    except Exception:  # whatever it is, the client gets its answer
-        log.exception("a request went on as it came")
-        packed = PackedRequest((PackedSlot("fallback"),), reason="something went wrong")
+        return call  # not valid JSON: let the upstream report it
+    except Exception:  # a failure here must not fail the request
+        log.exception("packing failed, the request was forwarded unchanged")
+        packed = PackedRequest((PackedSlot("fallback"),), reason="packing failed; see the log")
     for one in packed.slots:
         numbers.pictures.labels(one.outcome).inc()
     numbers.tokens.labels("sent").inc(packed.spent)
@@ -131,14 +131,14 @@ async def prepare(
 
 
 def end_to_end(headers: Sequence[tuple[bytes, bytes]], *more: bytes) -> list[tuple[bytes, bytes]]:
-    """Headers that are meant for the other end: without those of one connection, those that it names, and `more`."""
+    """Drop hop-by-hop headers, those that the header Connection names, and `more`."""
     named = b",".join(value for name, value in headers if name.lower() == b"connection")
     dropped = HOP | {one.strip().lower() for one in named.split(b",")} | set(more)
     return [(name.lower(), value) for name, value in headers if name.lower() not in dropped]
 
 
 def forwarded(headers: Sequence[tuple[bytes, bytes]], *, plain: bool) -> list[tuple[bytes, bytes]]:
-    """The client's headers as the upstream gets them: keys and all, without ours. plain: uncompressed answers."""
+    """Return the client's headers for the upstream, keys included, without ours. plain: ask for no compression."""
     kept = end_to_end(headers, b"host", b"content-length", b"expect", *([b"accept-encoding"] if plain else []))
     kept = [(name, value) for name, value in kept if not name.startswith(OWN.encode())]
     if not any(name == b"accept-encoding" for name, _ in kept):
@@ -147,7 +147,7 @@ def forwarded(headers: Sequence[tuple[bytes, bytes]], *, plain: bool) -> list[tu
 
 
 async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) -> AsyncIterator[bytes]:
-    """Every byte as it comes, or with coordinates translated. An upstream that breaks off is a line in the log."""
+    """Yield the answer byte for byte, or with its coordinates translated; raise `BrokenOff` if it is incomplete."""
     try:
         if call.pointing is None:
             async for piece in answer.aiter_raw():
@@ -166,9 +166,9 @@ async def passed_on(answer: httpx.Response, call: ProxyCall, notes: JsonObject) 
 
 
 def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Response:
-    """The upstream's answer with our headers."""
+    """Build the response from the upstream's answer, with our headers added."""
     changed = () if call.pointing is None else (b"content-length", b"content-encoding")
-    headers = end_to_end(answer.headers.raw, b"date", *changed)  # the server here says when this answer was sent
+    headers = end_to_end(answer.headers.raw, b"date", *changed)  # our own server sets the date
     response = StreamingResponse(passed_on(answer, call, notes), answer.status_code)
     response.raw_headers = [*headers, *((name.encode(), value.encode()) for name, value in call.headers.items())]
     return response
@@ -178,7 +178,7 @@ def answer_to(call: ProxyCall, answer: httpx.Response, notes: JsonObject) -> Res
 
 
 def build_proxy(settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None) -> web.Application:
-    """The proxy behind its guard, as an ASGI application. key: that clients must send in x-arr-coc-key."""
+    """Build the proxy behind its guard, as an ASGI application. key: clients must send it in x-arr-coc-key."""
     packer, numbers, limits = Packer(settings), ProxyNumbers(), settings.limits
     timeout = httpx.Timeout(limits.seconds, connect=min(CONNECT_SECONDS, limits.seconds))
     direct = web.is_loopback(httpx.URL(settings.upstream).host)

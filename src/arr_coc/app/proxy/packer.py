@@ -1,7 +1,7 @@
-"""How what requests show is packed: what a proxy is started with, threads, and a store of what was packed.
+"""Pack the pictures of requests: the settings of a proxy, worker threads, and a cache of packed pictures.
 
-A picture is packed by the question beside it, so that it keeps its bytes for the rest of a conversation and a
-prompt cache holds; what the latest question needs of it is added behind everything else. Imports neither a web
+A picture is packed by the question of its own message, so that its bytes stay the same for the rest of a conversation
+and prompt caches stay valid; details that the latest question needs are appended to the request. Imports neither a web
 framework nor torch.
 """
 
@@ -34,11 +34,11 @@ from .protocols import Protocol, Slot
 
 LIMITS = ("upload", "pixels", "pictures", "batch", "queue", "seconds", "cache", "look_seconds")
 LONGEST_STEERING = 2000
-# Pictures of earlier turns, the latest of them, that a later question may see more of.
+# Number of latest pictures of earlier turns from which details may be added for a new question.
 LOOKED_BACK = 4
-# Pages of a document that are shown as pictures. Characters of its text that count as one token.
+# Maximum number of document pages sent as pictures. Characters of its text that count as one token.
 PAGES_SHOWN, CHARACTERS = 8, 4
-# An older screen costs so much of what it cost when it was new.
+# Budget of an older picture with `fade`, as a share of its budget when it was new.
 FADED = 0.25
 Result = TypeVar("Result")
 log = logging.getLogger("arr_coc.proxy")
@@ -46,8 +46,8 @@ log = logging.getLogger("arr_coc.proxy")
 
 @dataclass(frozen=True)
 class ProxyLimits(Limits):
-    """batch: how many pictures are packed at once. seconds: the longest silence upstream. cache: bytes of packed
-    pictures that are kept. look_seconds: the longest that packing a picture may take; then it goes on as it is."""
+    """Limits of a proxy. batch: pictures packed at once. seconds: timeout of the upstream. cache: bytes of packed
+    pictures to keep. look_seconds: timeout of packing one picture, which is then forwarded unchanged."""
 
     upload: int = 64 << 20
     pixels: int = 60_000_000
@@ -61,9 +61,9 @@ class ProxyLimits(Limits):
 
 @dataclass(frozen=True)
 class ProxySettings:
-    """What a proxy is started with. upstream: the address in front of which it stands. assume: the model whose table
-    counts for names that have none. options: how pictures are packed. fade: how many of the latest pictures stay as
-    sharp as they were; None: all."""
+    """Settings of a proxy. upstream: the address to forward to. assume: the model whose token table is used for unknown
+    models. options: how pictures are packed. fade: number of latest pictures that stay as sharp as they were; None:
+    all."""
 
     upstream: str
     assume: str | None = None
@@ -75,7 +75,7 @@ class ProxySettings:
         parts = urlsplit(self.upstream)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise InputError(
-                f"--upstream {shown(self.upstream)} is no address; give one such as https://api.openai.com"
+                f"--upstream {shown(self.upstream)} is not an address; give one such as https://api.openai.com"
             )
         if parts.username or parts.password:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
@@ -84,7 +84,7 @@ class ProxySettings:
         whole(1 if self.fade is None else self.fade, "fade", 1)
 
     def address(self, path: str, query: str) -> str:
-        """Where a request goes. An upstream that ends in /v1 is not given a second one."""
+        """Return the address to forward to. If the upstream ends in /v1, it is not repeated."""
         base = self.upstream.rstrip("/")
         ending = urlsplit(base).path
         if ending and (path == ending or path.startswith(f"{ending}/")):
@@ -94,8 +94,8 @@ class ProxySettings:
 
 @dataclass(frozen=True, eq=False)
 class PackedSlot:
-    """What became of one picture or document. outcome: packed, small, cached or fallback. full, spent: tokens before
-    and after. pictures, files: empty where it stays as it is. sizes: of the pages. texts: to put before them."""
+    """The result of packing one picture or document. outcome: packed, small, cached or fallback. full, spent: tokens
+    before and after. pictures, files: empty if it stays unchanged. sizes: of the pages. texts: to put before them."""
 
     outcome: str
     full: int = 0
@@ -109,8 +109,8 @@ class PackedSlot:
 
 @dataclass(frozen=True, eq=False)
 class PackedRequest:
-    """What became of a request, whose body was changed in place. slots: one for each picture that was looked at.
-    pictures: how many it shows now. pointing: whose coordinates in its answer are translated back."""
+    """The result of packing a request, whose body is changed in place. slots: one for each picture that may be packed.
+    pictures: their number now. pointing: how coordinates in its answer are translated back, if at all."""
 
     slots: tuple[PackedSlot, ...] = ()
     pictures: int = 0
@@ -119,7 +119,7 @@ class PackedRequest:
 
     @property
     def changed(self) -> bool:
-        """Whether its body is another one now."""
+        """Return whether its body was changed."""
         return any(one.files for one in self.slots)
 
     @property
@@ -133,8 +133,8 @@ class PackedRequest:
 
 @dataclass(frozen=True)
 class PackJob:
-    """How one slot is packed. alone: as exactly one picture. crowd: how many pictures the request may show. frame: by
-    which it is reduced, whatever its budget. faded: share of its budget. shown: of it already, where more is wanted."""
+    """How to pack one slot. alone: as exactly one picture. crowd: pictures the request may hold then. frame: factors
+    to reduce it by, whatever its budget. faded: share of its budget. shown: its parts already in the request."""
 
     slot: Slot
     table: TokenTable
@@ -147,7 +147,7 @@ class PackJob:
 
     @property
     def question(self) -> str:
-        """What decides; nothing where the picture is only reduced."""
+        """Return the question that decides; "" if the picture is only reduced."""
         return self.slot.question[-LONGEST_STEERING:].strip() if self.frame is None else ""
 
     def style(self, budget: int) -> PackStyle:
@@ -156,7 +156,7 @@ class PackJob:
 
 
 class Packer:
-    """Packs what requests show, a few pictures at a time; what was packed once is remembered."""
+    """Pack the pictures of requests, a few at a time, and cache the results."""
 
     def __init__(self, settings: ProxySettings) -> None:
         self.settings, limits = settings, settings.limits
@@ -167,20 +167,20 @@ class Packer:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def table(self, model: object) -> TokenTable:
-        """How the model of a request counts; raises `InputError` where no table knows it."""
+        """Return the token table of the model of a request; raise `InputError` if there is none."""
         found = find_table(model) if isinstance(model, str) and model else None
         if found is None and self.settings.assume is None:
-            raise InputError("no token table knows this model; start the proxy with --for NAME")
+            raise InputError("there is no token table for this model; start the proxy with --for NAME")
         return found or table_for(self.settings.assume)
 
     async def request(self, body: JsonObject, protocol: Protocol, model: object, budget: object) -> PackedRequest:
-        """Pack what a request shows, in its body. Raises `InputError` where nothing of it can be packed."""
+        """Pack the pictures in the body of a request, in place. Raises `InputError` if none can be packed."""
         slots, latest = protocol.find(body)
         chosen = [one for one in slots if one.is_open]
         if not chosen:
             return PackedRequest()
         if len(slots) > self.settings.limits.pictures:
-            raise InputError(f"the request shows {len(slots)} pictures; {self.settings.limits.pictures} are packed")
+            raise InputError(f"the request has {len(slots)} pictures; the limit is {self.settings.limits.pictures}")
         table, options = self.table(model), self.settings.options.override(budget=budget)
         options.check_fixed("packed pictures")
         pointing = Pointing.of(body)
@@ -193,7 +193,7 @@ class Packer:
         made = await asyncio.gather(*(self.packed(job) for job in jobs))
         missed = next((one.reason for one in made if one.reason), "")
         if pointing is not None and missed:
-            raise InputError(f"nothing is packed where clicks could miss: {missed}")
+            raise InputError(f"nothing was packed, because clicks could miss: {missed}")
         own, first = dict(zip(chosen, made, strict=True)), 1
         numbers: dict[Slot, int] = {}
         for slot in slots:
@@ -205,7 +205,7 @@ class Packer:
         if pointing is not None and frame is not None:
             moved = None if pointing.shares else pointing.within(frame, body[protocol.messages])
             return PackedRequest(tuple(made), first - 1, moved)
-        # What the latest question needs of pictures that were packed for others.
+        # Add details for the latest question from pictures that were packed for earlier questions.
         earlier = [job for job in jobs if latest and own[job.slot].pictures and job.slot.question != latest]
         for job in earlier[-LOOKED_BACK:] if first + MOST_CROPS * LOOKED_BACK <= (table.pictures or math.inf) else ():
             more = replace(job, slot=replace(job.slot, question=latest), shown=own[job.slot].pictures)
@@ -224,10 +224,10 @@ class Packer:
     def _frame(
         self, pointing: Pointing, slots: Sequence[Slot], table: TokenTable, options: Options
     ) -> PointFrame | None:
-        """By how much every screen is reduced; None where screens cost no more than the budget."""
+        """Return the factors by which all screens are reduced; None if they cost no more than the budget."""
         screens = [one for one in slots if not one.is_document]
         if not screens or not all(one.is_open for one in slots):
-            raise InputError("a screen is not in the request")
+            raise InputError("the request refers to a screen that it does not contain")
         held = pointing.display or {}
         declared = [held[key] for key in sorted(held) if re.match("display_(height|width)", key)]
         size = (declared[0], declared[1]) if declared else self._opened(picture_bytes(screens[0].address)).pages[0].size
@@ -238,9 +238,9 @@ class Packer:
     def _jobs(
         self, chosen: Sequence[Slot], shown: int, table: TokenTable, options: Options, frame: PointFrame | None
     ) -> list[PackJob]:
-        """How each slot is packed: by what stands before it, so that nothing of it changes when more follows."""
+        """Plan how to pack each slot, using only what comes before it, so that later messages change nothing."""
         most, fade = table.pictures or math.inf, self.settings.fade
-        # In steps, so that a cache is missed once in as many pictures as stay sharp.
+        # Fade in steps of `fade` pictures, so that a prompt cache is missed only once in that many pictures.
         faded = 0 if fade is None else fade * max(0, len(chosen) // fade - 1)
         jobs = []
         for place, slot in enumerate(chosen):
@@ -252,24 +252,24 @@ class Packer:
         return jobs
 
     async def timed(self, work: Callable[[], Result]) -> Result:
-        """The result of work in a thread, unless it takes too long."""
+        """Run work in a thread and return its result; raise `InputError` if it takes too long."""
         try:
             return await stoppable(work, self.settings.limits.look_seconds, self._threads)
         except TimeoutError:
-            raise InputError("it took too long") from None
+            raise InputError(f"it took longer than {self.settings.limits.look_seconds:g} s") from None
 
     async def packed(self, job: PackJob) -> PackedSlot:
-        """Pack in a thread; where that fails or takes too long, the slot stays as it is."""
+        """Pack in a thread; if that fails or takes too long, the slot stays unchanged."""
         try:
             return await self.timed(lambda: self._pack(job))
         except InputError as error:
             return PackedSlot("fallback", reason=str(error))
-        except Exception:  # whatever it is, the client gets its answer
-            log.exception("a picture went on as it came")
-            return PackedSlot("fallback", reason="something went wrong")
+        except Exception:  # a failure here must not fail the request
+            log.exception("packing failed, a picture was forwarded unchanged")
+            return PackedSlot("fallback", reason="packing failed; see the log")
 
     def _opened(self, data: bytes) -> Document:
-        """A picture or a document by its header; refused where it has too many pixels."""
+        """Open a picture or document by its header; refuse too many pixels or pages."""
         try:
             document = Document.of(data)
         except InputError as error:
@@ -282,7 +282,7 @@ class Packer:
         return document
 
     def _pack(self, job: PackJob) -> PackedSlot:
-        """Pack a picture or a document, or find it as it was packed before."""
+        """Pack a picture or a document, or return the cached result."""
         data, table = picture_bytes(job.slot.address), job.table
         document = self._opened(data)
         texts = document.texts if job.slot.is_document else ("",)
@@ -297,7 +297,7 @@ class Packer:
         if small and (job.slot.is_document or table.limits.takes(document.pages[0].size, len(data), job.crowd)):
             return PackedSlot("small", full, full)
         if not small and job.frame is None and not job.question:
-            raise InputError("no question stands beside the picture")
+            raise InputError("the picture has no question")
         if job.slot.is_document:
             made = self._document(job, document, wanted)
         else:
@@ -308,14 +308,14 @@ class Packer:
         return made
 
     def _document(self, job: PackJob, document: Document, wanted: int) -> PackedSlot:
-        """Text layer and packed pages in one budget: the pages that the question needs come first."""
+        """Send text and packed pages within one budget, most relevant pages first."""
         if job.slot.holder is None:
-            raise InputError("only a picture can stand where this document stands")
+            raise InputError("this part of the request must be one picture, so its document cannot be packed")
         found, _ = page_relevances(document, job.question, job.options.relevance)
         order = sorted(range(len(document)), key=lambda number: (-found[number].peak, number))
         words: dict[int, str] = {}
         spent = 0
-        for number in order:  # half of the budget, as far as it reaches
+        for number in order:  # text gets up to half of the budget
             words[number] = document.texts[number][: CHARACTERS * (wanted // 2 - spent)].strip()
             spent += -(-len(words[number]) // CHARACTERS)
         chosen = sorted(order[:PAGES_SHOWN])
@@ -333,11 +333,11 @@ class Packer:
 
 
 def pictures_of(job: PackJob, page: PackPage, wanted: int, *, small: bool) -> Sequence[PackedPicture]:
-    """What stands for one picture."""
+    """Return the pictures that replace one picture."""
     if job.frame is not None:
         size = max(1, round(page.size[0] / job.frame.down)), max(1, round(page.size[1] / job.frame.across))
         return [page.part(PackPart((0, 0, *page.size), size), size, job.table)]
-    if small:  # only its provider would refuse it
+    if small:  # cheap enough, but too large for the limits of its provider
         return [page.whole(job.table, job.crowd)]
     if job.shown:
         return details(page, job.question, wanted // 2, job.style(wanted // 2), job.shown)
@@ -347,7 +347,7 @@ def pictures_of(job: PackJob, page: PackPage, wanted: int, *, small: bool) -> Se
 def made_slot(
     pictures: Sequence[PackedPicture], sizes: tuple[tuple[int, int], ...], table: TokenTable, *, jpeg: bool = False
 ) -> PackedSlot:
-    """Packed pictures with their files."""
+    """Build the result from packed pictures, with their files encoded."""
     files = tuple(encoded(one.pixels, jpeg, table.limits.bytes) for one in pictures)
     # The pixels are in the files.
     bare = tuple(replace(one, pixels=one.pixels[:0]) for one in pictures)

@@ -1,7 +1,7 @@
-"""Clicks that land: a model points in the pictures that it sees, and clients in those that they sent.
+"""Translate click coordinates: a model clicks in the reduced pictures that it sees, clients in those that they sent.
 
-Where a request declares a tool that points, every picture of it is made smaller by the same two factors, so that one
-rule translates every coordinate: those of answers, in pieces too, and back again those of earlier calls in a request.
+If a request declares a tool that takes coordinates, all its pictures are reduced by the same two factors, so that one
+rule translates every coordinate: of answers, streamed ones too, and in reverse of earlier calls in the request.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ...core.errors import InputError, of_kind
 from ...core.values import JsonObject
 from .protocols import objects
 
-# Tools of providers whose coordinates are pixels of the screen, in names that `kind_of` knows.
+# Tools of providers whose coordinates are pixels of the screen, in arguments that `kind_of` knows.
 NATIVE = "computer|computer_use_preview|computer_(20241022|20250124|20251124)|(computer|browser)_toolset_20260801"
-# Names of lists of coordinates; of numbers across and down, and of lengths across and down.
+# Names of arguments with lists of coordinates; with x, with y; with horizontal and with vertical lengths.
 LISTS = "coordinates?|(start|end)(_?coordinate|_?point)?|points?|position|from|to|target|path|region|(bounding_?|b)?box"
 NUMBERS = ("((start|end|from|to|mouse)_?)?x[012]?", "((start|end|from|to|mouse)_?)?y[012]?", "(scroll_?|delta_?|d)x")
 NUMBERS += ("(scroll_?|delta_?|d)y",)
 SCREEN = r"(?i)computer|mouse|click|cursor|drag|scroll|\btap|touch|screen|pointer|hover|viewport|browser"
-# Coordinates that are shares of a picture, or pixels of a size that is written in words.
+# Descriptions of coordinates that are shares of a picture, or pixels of a stated size.
 SHARES = r"(?i)normali[sz]ed|relative|percent|\b0(\.0)? ?(-|–|to|\.\.) ?1(\.0|00|000)?\b|999|\d{3,} ?[x×] ?\d{3,}"
-# Numbers of a tool that are no places.
+# Names of numbers that are not coordinates.
 PLAIN = "(?i)amount|duration|count|clicks|times|delay|wait|second|(^|_)ms|timeout|index|(^|_)id$|button|step|number|tab"
 
 
 def kind_of(name: str) -> int | None:
-    """What an argument of this name holds: the place in `NUMBERS`, or -1 for a list; None for no coordinates."""
+    """Classify an argument by name: its index in `NUMBERS`, -1 for a list, None if it holds no coordinates."""
     if re.fullmatch(LISTS, name, re.IGNORECASE):
         return -1
     return next((place for place, one in enumerate(NUMBERS) if re.fullmatch(one, name, re.IGNORECASE)), None)
@@ -38,9 +38,9 @@ def kind_of(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Pointing:
-    """The tools of a request that point. names: by which they are called. display: the one that declares the size of
-    the screen. shares: they point in shares of the picture, which need no translation. frame: from what the model sees
-    to what its client does."""
+    """The tools of a request that take coordinates. names: of these tools. display: the one that declares the size of
+    the screen. shares: coordinates are shares of the picture and need no translation. frame: from the pixels that the
+    model sees to those of its client."""
 
     names: frozenset[str]
     display: JsonObject | None = None
@@ -49,7 +49,7 @@ class Pointing:
 
     @classmethod
     def of(cls, body: JsonObject) -> Pointing | None:
-        """The pointing tools of a request; None where it has none. Raises `InputError` where one is not understood."""
+        """Find the tools that take coordinates; None if there are none. Raises `InputError` for an unknown kind."""
         names: list[str] = []
         display, shares = None, False
         for entry in objects(body.get("tools")):
@@ -63,15 +63,15 @@ class Pointing:
                 names.append(name)
                 shares = True
             elif re.match("computer|browser_toolset", kind) or any(points(one) for one in google):
-                raise InputError(f"the tool {name or kind} points in a way that is not known here")
+                raise InputError(f"the tool {name or kind} uses coordinates of an unknown kind")
             elif points(tool):
                 names.append(name)
         if names and display is None and not shares and ("previous_response_id" in body or "conversation" in body):
-            raise InputError("the screen to which the answer points may be an earlier one")
+            raise InputError("the answer may refer to a screen of an earlier request")
         return cls(frozenset(names), display, shares) if names else None
 
     def within(self, frame: PointFrame, messages: object) -> Pointing:
-        """The same with a frame, once the model is shown the size of the screen and its earlier calls in it."""
+        """Set the frame; translate the size of the screen and earlier calls in the request into it."""
         self.calls(messages, frame.back)
         held = self.display or {}
         for key in [key for key in held if re.match("display_(width|height)", key)]:
@@ -82,7 +82,7 @@ class Pointing:
         return (bool(value.get("name")) and str(value["name"]) in self.names) or "toolset_name" in value
 
     def calls(self, value: object, frame: PointFrame) -> None:
-        """Translate the coordinates of every call of these tools, wherever it stands, in place."""
+        """Translate the coordinates of every call of these tools inside `value`, in place."""
         for one in value if isinstance(value, list) else ():
             self.calls(one, frame)
         if not isinstance(value, dict):
@@ -99,19 +99,19 @@ class Pointing:
 
 
 def points(tool: JsonObject) -> bool:
-    """Whether a function asks for places on the screen. Raises `InputError` where that cannot be said."""
+    """Return whether a function takes screen coordinates. Raises `InputError` if that is unclear."""
     schema = next((tool[key] for key in ("parameters", "input_schema", "inputSchema") if key in tool), {})
     fields, words = dict(numeric_fields(schema)), json.dumps(tool, ensure_ascii=False)
     places = [name for name, several in fields.items() if (kind := kind_of(name)) is not None and several == (kind < 0)]
     unknown = [name for name in fields if name not in places and not re.search(PLAIN, name)]
     clear = bool(re.search(SCREEN, words)) and not unknown and not re.search(SHARES, words)
     if (places and not clear) or (unknown and re.search("(?i)click|tap|drag|mouse|pointer", str(tool.get("name")))):
-        raise InputError(f"the tool {tool.get('name')} may point in a way that is not known here")
+        raise InputError(f"the tool {tool.get('name')} may use coordinates of an unknown kind")
     return bool(places)
 
 
 def numeric_fields(schema: object) -> Iterator[tuple[str, bool]]:
-    """The named fields of a JSON schema that hold numbers, at any depth, and whether it is a list of them."""
+    """Yield the fields of a JSON schema that hold numbers, at any depth, and whether each is a list."""
     for key, value in schema.items() if isinstance(schema, dict) else ():
         for name, one in value.items() if key == "properties" and isinstance(value, dict) else ():
             text = re.sub('"properties".*', "", json.dumps(one))
@@ -124,7 +124,7 @@ def numeric_fields(schema: object) -> Iterator[tuple[str, bool]]:
 
 @dataclass(frozen=True)
 class PointFrame:
-    """Pixels of one frame under a pixel of another: across, down."""
+    """The pixels of one frame per pixel of another: across, down."""
 
     across: float
     down: float
@@ -134,7 +134,7 @@ class PointFrame:
         return PointFrame(1 / self.across, 1 / self.down)
 
     def at(self, value: float, axis: int, *, edge: bool) -> float:
-        """One coordinate: the middle of a pixel goes to the middle of what it shows; edges and lengths are scaled."""
+        """Translate one coordinate, from pixel centre to pixel centre; edges and lengths are only scaled."""
         if isinstance(value, float) and 0 <= value <= 1:  # a share of the picture
             return value
         by = (self.across, self.down)[axis]
@@ -142,7 +142,7 @@ class PointFrame:
         return round(moved) if isinstance(value, int) else moved
 
     def moved(self, value: object, name: str = "") -> object:
-        """The arguments of a call in the other frame."""
+        """Translate the arguments of a call into the other frame."""
         kind = kind_of(name)
         if isinstance(value, dict):
             return {key: self.moved(one, key) for key, one in value.items()}
@@ -157,7 +157,7 @@ class PointFrame:
         return self.at(value, kind % 2, edge=kind > 1) if kind >= 0 else value
 
     def text(self, text: str, name: str = "") -> str:
-        """The same of JSON in a text; what is none is left as it is."""
+        """Translate arguments written as JSON; other text is returned unchanged."""
         try:
             return json.dumps(self.moved(json.loads(text), name), ensure_ascii=False)
         except ValueError:
@@ -165,18 +165,18 @@ class PointFrame:
 
 
 class TranslatedAnswer:
-    """An answer whose calls are translated. streamed: as server-sent events; from the first piece of a call they wait
-    for the end, then that piece holds the whole call, and the others nothing."""
+    """An answer with translated calls. streamed: as server-sent events; from the first piece of a call on, events wait
+    for the end of the answer; then that piece holds the whole call and its other pieces are empty."""
 
     def __init__(self, pointing: Pointing, *, streamed: bool) -> None:
         self.pointing, self.frame, self.streamed = pointing, of_kind(pointing.frame, PointFrame, "frame"), streamed
         self._left = b""
         self._waiting: list[bytes | JsonObject] = []
-        # By the place of a call: the objects that hold its pieces, and under which key.
+        # Index of a call → the objects that hold its pieces, and under which key.
         self._pieces: dict[object, list[tuple[JsonObject, str]]] = {}
 
     def feed(self, data: bytes, *, end: bool = False) -> bytes:
-        """What can be sent now."""
+        """Take a piece of the answer and return what can be sent now."""
         self._left += data
         if not self.streamed:
             return self._whole() if end else b""
@@ -184,7 +184,7 @@ class TranslatedAnswer:
         for raw in [*events, self._left] if end else events:
             event = read_event(raw)
             self._waiting.append(event or raw)
-            with suppress(TypeError, AttributeError):  # an event of an unknown form goes on as it is
+            with suppress(TypeError, AttributeError):  # an event of an unknown form is passed on unchanged
                 self._note(event or {})
         if self._pieces and not end:
             return b""
@@ -205,7 +205,7 @@ class TranslatedAnswer:
         return json.dumps(body, ensure_ascii=False).encode()
 
     def _note(self, event: JsonObject) -> None:
-        """Find the pieces of calls in an event, and translate the calls that are whole in it."""
+        """Collect the pieces of calls in an event, and translate complete calls."""
         kind, place = event.get("type"), event.get("index", event.get("output_index"))
         if kind in ("content_block_start", "response.output_item.added"):
             if self.pointing.is_call(event.get("content_block") or event.get("item") or {}):
@@ -226,7 +226,7 @@ class TranslatedAnswer:
 
 
 def read_event(raw: bytes) -> JsonObject | None:
-    """The JSON of one event; None where it has none."""
+    """Parse the JSON of one event; None if it has none."""
     try:
         event = json.loads(b"\n".join(line[5:] for line in raw.splitlines() if line.startswith(b"data:")))
     except ValueError:
@@ -235,6 +235,6 @@ def read_event(raw: bytes) -> JsonObject | None:
 
 
 def written_event(event: JsonObject) -> bytes:
-    """An event as providers write it: named where it has a type."""
+    """Write an event as providers do, named by its type if it has one."""
     name = f"event: {event['type']}\n" if "type" in event else ""
     return f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()

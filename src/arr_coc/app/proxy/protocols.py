@@ -1,7 +1,7 @@
-"""Where pictures, documents and questions stand in requests: the ways of asking as data, and one walk for all of them.
+"""Find pictures, documents and questions in requests: the protocols as data, and one search for all of them.
 
-A picture belongs to the text of its own message, or else to the user's last text before, so that nothing that is said
-later changes what is made of it.
+A picture belongs to the text of its own message, or else to the user's last text before it, so that later messages
+never change how it is packed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ...core.values import JsonObject
 
 @dataclass(frozen=True)
 class Form:
-    """How a part holds a file. data: the way to it, keys with dots between: to a data: URL, or to base64 where `media`
-    is the way to its media type."""
+    """How a part of a message holds a file. data: the path to a data: URL, as keys joined by dots; or to base64, if
+    `media` is the path to its media type."""
 
     data: str
     media: str = ""
 
     def read(self, part: JsonObject) -> str:
-        """The file as a data: URL, or its address; "" where it has neither."""
+        """Return the file as a data: URL, or its address; "" if it has neither."""
         found, media = held(part, self.data), held(part, self.media)
         return "" if not isinstance(found, str) else f"data:{media};base64,{found}" if self.media else found
 
     def written(self, part: JsonObject, data: bytes, media: str) -> JsonObject:
-        """The same part with another picture, and without the mark of a cache."""
+        """Return a copy of the part with another picture and without `cache_control`."""
         part = {key: deepcopy(value) for key, value in part.items() if key != "cache_control"}
         text = base64.b64encode(data).decode()
         values = {self.data: text, self.media: media} if self.media else {self.data: f"data:{media};base64,{text}"}
@@ -49,7 +49,7 @@ def held(part: object, way: str) -> object:
     return part
 
 
-# By the type of a part; Google's parts have no type, but a key of this name.
+# Type of a part → its form; Google's parts have no type, but a key of this name.
 FORMS = {
     "image_url": Form("image_url.url"),
     **dict.fromkeys(("input_image", "computer_screenshot"), Form("image_url")),
@@ -59,15 +59,15 @@ FORMS = {
     "inlineData": Form("inlineData.data", "inlineData.mimeType"),
     "inline_data": Form("inline_data.data", "inline_data.mime_type"),
 }
-# Where parts stand inside messages, and parts inside parts; behind `ALONE` a picture can only be one picture.
+# Keys under which messages and parts hold parts; under those of `ALONE` exactly one picture is allowed.
 INSIDE = ("content", "output", "parts", "functionResponse", "function_response")
 ALONE = ("output", "functionResponse", "function_response")
 
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """A picture or document of a request. part: that shows it. holder: the list in which that stands; None where
-    exactly one picture must stand there. question: beside it. address: a data: URL, another, or ""."""
+    """A picture or document of a request. part: the part that holds it. holder: the list with that part; None if it
+    must be exactly one picture. question: the text it belongs to. address: a data: URL, another URL, or ""."""
 
     part: JsonObject
     holder: list[object] | None
@@ -80,18 +80,18 @@ class Slot:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is in the request, and may be another: cited documents and low detail must stay what they are."""
+        """Return whether it is a data: URL that may be replaced; cited documents and low detail may not."""
         low = (held(self.part, "image_url.detail") or self.part.get("detail")) == "low"
         return self.address[:5].lower() == "data:" and not low and not held(self.part, "citations.enabled")
 
     def fill(self, protocol: Protocol, pictures: Sequence[tuple[bytes, str]], texts: Sequence[str]) -> None:
-        """Show other pictures in its place, in the request itself, with texts before them."""
+        """Replace it in the request by other pictures, with texts before them."""
         if self.holder is None:
             return self.part.update(FORMS[form_name(self.part)].written(self.part, *pictures[0]))
         model = protocol.picture if self.is_document else self.part
         shown = [FORMS[form_name(model)].written(model, *one) for one in pictures]
         parts = [*(protocol.text(text) for text in texts if text), *shown]
-        if "cache_control" in self.part:  # behind all that stands for it, as it stood behind the part itself
+        if "cache_control" in self.part:  # move the mark to the last of the new parts
             parts[-1]["cache_control"] = self.part["cache_control"]
         place = next(number for number, one in enumerate(self.holder) if one is self.part)
         self.holder[place : place + 1] = parts
@@ -100,9 +100,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How one API is spoken. path: the end of its path, as a pattern; hosts put their own beginnings before it. words:
-    a part that says something, and picture: one that shows something, both empty. error: of its errors, beside OpenAI's
-    fields."""
+    """The requests of one API. path: a pattern of the end of its path; hosts may put a prefix before it. messages,
+    parts: keys of the messages, and of their parts. words, picture: empty parts for a text and for a picture. error:
+    fields of its errors besides OpenAI's."""
 
     path: str
     messages: str
@@ -115,9 +115,9 @@ class Protocol:
         return {**self.words, "text": text}
 
     def find(self, body: JsonObject) -> tuple[list[Slot], str]:
-        """What a request shows, in order, and its latest question; "" where the model has begun to answer it."""
+        """Return the slots of a request in order, and its latest question; "" if the model has begun to answer it."""
         messages = objects(body.get(self.messages))
-        # Only before the model has said anything may a text stand behind the message of its picture.
+        # Only before the first answer of the model may a question come after the message with its picture.
         question = next((said for said in map(self.said, takewhile(from_user, messages)) if said), "")
         slots: list[Slot] = []
         for message in messages:
@@ -126,7 +126,7 @@ class Protocol:
         return slots, question if messages and from_user(messages[-1]) else ""
 
     def said(self, message: JsonObject) -> str:
-        """The text of a user's message."""
+        """Return the text of a user's message; "" for other messages."""
         content = message.get(self.parts)
         parts = [{"text": content}] if isinstance(content, str) else objects(content)
         texts = [part.get("text") for part in parts if part.get("type") in (None, "text", "input_text")]
@@ -134,7 +134,7 @@ class Protocol:
         return words if message.get("role", "user") == "user" else ""
 
     def add(self, body: JsonObject, pictures: Sequence[tuple[bytes, str]], text: str) -> None:
-        """Put pictures and a text behind everything else, beside the latest question where that is the last message."""
+        """Append pictures and a text: to the last message if it has the latest question, else as a new message."""
         form = FORMS[form_name(self.picture)]
         parts = [self.text(text), *(form.written(self.picture, *one) for one in pictures)]
         last = body[self.messages][-1]
@@ -161,19 +161,19 @@ PROTOCOLS = (
 
 
 def protocol_of(path: str) -> Protocol | None:
-    """The protocol of a path; None: such requests only pass through."""
+    """Return the protocol of a path, or None if its requests only pass through."""
     return next((one for one in PROTOCOLS if re.search(one.path, path)), None)
 
 
 def model_of(body: JsonObject, path: str) -> object:
-    """The name of the model: in the body, or in the path."""
+    """Return the name of the model, from the body or the path."""
     return body.get("model") or next(iter(re.findall("/models/([^/:]+):", path)), None)
 
 
 def slots_in(
     part: JsonObject, question: str, holder: list[object] | None = None, alone: bool = False
 ) -> Iterator[Slot]:
-    """Everything that a message or a part of one shows."""
+    """Yield a slot for every picture and document of a message or part."""
     if form_name(part):
         yield Slot(part, holder, question, FORMS[form_name(part)].read(part))
         return
@@ -185,19 +185,19 @@ def slots_in(
 
 
 def form_name(part: JsonObject) -> str:
-    """The name of a part's form; "" where it shows nothing."""
+    """Return the name of a part's form; "" if it has no file."""
     kind = part.get("type")
     names = (kind,) if isinstance(kind, str) else ("inlineData", "inline_data")
     return next((name for name in names if name in FORMS and (name == kind or name in part)), "")
 
 
 def objects(value: object) -> list[JsonObject]:
-    """The objects of a list, where it is one."""
+    """Return the objects in a list; [] if it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def from_user(message: JsonObject) -> bool:
-    """Whether the user's side says this: people, tools and programs, not the model."""
+    """Return whether a message comes from the user's side (people, tools, programs) and not from the model."""
     kind = str(message.get("type", "message"))
     if "role" in message:
         return message["role"] not in ("assistant", "model")

@@ -1,4 +1,4 @@
 """`arr-coc serve`: an OpenAI-compatible server whose requests carry a budget of visual tokens.
 
-`chat` reads a request, `engine` answers many in one batch, `api` is what clients see.
+`chat` reads requests, `engine` answers them in batches, `api` has the HTTP routes.
 """

@@ -1,4 +1,4 @@
-"""What clients see: the routes of an OpenAI-compatible server, its refusals, its numbers for Prometheus."""
+"""The HTTP side of `arr-coc serve`: OpenAI-compatible routes, error responses, metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .chat import ChatRequest, read_chat
 from .engine import Done, Engine, Event, ServeJob
 
 CHAT = "/v1/chat/completions"
-# Seconds that open answers have once the server ends; the engine then has a sixth of it for its last batch.
+# Seconds to finish open answers when the server shuts down; then the engine has a sixth of it for its last batch.
 GRACE = 24
 Result = TypeVar("Result")
 
@@ -54,7 +54,7 @@ class Metrics(Numbers):
 
 
 class Call:
-    """One request from its arrival: it is read, then what the engine says is awaited, all until its time is over."""
+    """One request from its arrival: read it, then await the engine's events, all within `seconds`."""
 
     def __init__(self, request: Request, seconds: float) -> None:
         self.request, self.seconds, self.until = request, seconds, time.monotonic() + seconds
@@ -63,7 +63,7 @@ class Call:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Return the remaining seconds."""
         return self.until - time.monotonic()
 
     async def body(self) -> bytes:
@@ -76,14 +76,14 @@ class Call:
             raise Refused(GONE, "the client has left") from error
 
     async def within(self, work: Callable[[], Result]) -> Result:
-        """The result of work in a thread, unless the client leaves or the time is over, which stops it."""
+        """Run work in a thread and return its result; stop it if the client leaves or the time is over."""
         try:
             return await unless_gone(self.request, stoppable(work, self.left))
         except (TimeoutError, Stopped) as error:
             raise too_late(self.seconds) from error
 
     async def submit(self, engine: Engine, asked: ChatRequest) -> None:
-        """Raises `Refused`."""
+        """Pass the request to the engine; raises `Refused`."""
         loop = asyncio.get_running_loop()
 
         def tell(item: Event) -> None:
@@ -96,12 +96,12 @@ class Call:
         engine.submit(job)
 
     def leave(self) -> None:
-        """The answer is not wanted any more."""
+        """Mark the answer as no longer wanted."""
         if self.job is not None:
             self.job.gone = True
 
     async def next(self) -> str | Done:
-        """A piece of the answer, or what is known at its end. Raises `Refused`."""
+        """Await a piece of the answer, or `Done` at its end; raises `Refused`."""
         try:
             async with asyncio.timeout(self.left):
                 item = await self.events.get()
@@ -118,7 +118,7 @@ class Call:
 
 
 def own_fields(done: Done, want: frozenset[str]) -> JsonObject:
-    """The field `arr_coc` of an answer."""
+    """Build the field `arr_coc` of an answer."""
     answer = done.answer
     relevance = next((note for note in answer.notes if note.startswith("relevance")), "the caller's allocation")
     own: dict[str, object] = {"tokens": answer.tokens, "full": answer.full, "relevance": relevance}
@@ -142,7 +142,7 @@ def usage_of(done: Done) -> dict[str, int]:
 async def streamed(
     call: Call, first: str | Done, asked: ChatRequest, head: Mapping[str, object], finished: Callable[[Done], None]
 ) -> AsyncIterator[str]:
-    """Server-sent events: the answer piece by piece; the last says where the tokens went and how sure the answer is."""
+    """Yield server-sent events: the answer piece by piece, and at its end the field `arr_coc`."""
 
     def event(choices: list[object], **more: object) -> str:
         return f"data: {json.dumps({**head, 'object': 'chat.completion.chunk', 'choices': choices, **more})}\n\n"
@@ -161,7 +161,7 @@ async def streamed(
         if asked.usage:
             yield event([], usage=usage_of(item))
         yield "data: [DONE]\n\n"
-    except Refused as refused:  # the status is out already
+    except Refused as refused:  # the status is already sent
         yield f"data: {json.dumps(refused.body())}\n\n"
     finally:
         call.leave()
@@ -172,7 +172,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def elsewhere(request: Request, error: Exception) -> Response:
-    """What no route serves, as OpenAI's clients expect it."""
+    """Answer requests that match no route in the form that OpenAI's clients expect."""
     assert isinstance(error, HTTPException)
     words = f"{request.method} {shown(request.url.path)} is not served here; see /v1/models and POST {CHAT}"
     return Refused(error.status_code, words, error.headers).answer()
@@ -185,16 +185,16 @@ def build_api(
     key: str | None = None,
     budget: object = None,
 ) -> web.Application:
-    """The server behind its guard, as an ASGI application; its life starts and ends the engine.
+    """Build the server behind its guard, as an ASGI application that starts and stops the engine.
 
-    budget: of requests that give none.
+    budget: the default of requests that have none.
     """
     limits, name, metrics = engine.limits, engine.eye.engine.name, Metrics(engine)
     engine.observe = metrics.batches.observe
 
     @asynccontextmanager
     async def life(application: FastAPI) -> AsyncGenerator[None]:
-        # One thread for each request that may be open: some may wait long for their files.
+        # One thread for each request that may be open, because some wait long for their files.
         threads = ThreadPoolExecutor(limits.queue + limits.batch, "arr-coc read")
         asyncio.get_running_loop().set_default_executor(threads)
         engine.start()
@@ -239,5 +239,5 @@ def build_api(
         words = f"model {shown(wanted)} is not served here; this is {name!r}"
         return Refused(404, words, no_model=True).answer()
 
-    metrics.add_routes(api, lambda: ("ok", 200) if engine.is_alive() else ("the engine is dead", 503))
+    metrics.add_routes(api, lambda: ("ok", 200) if engine.is_alive() else ("the engine has stopped", 503))
     return Guard(api, host, key, limits, metrics.request)

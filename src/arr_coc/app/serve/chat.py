@@ -1,6 +1,6 @@
-"""The body of a chat completion → `ChatRequest`, every field checked.
+"""Parse the body of a chat completion into a `ChatRequest`, with every field checked.
 
-What would change the words and is not done here is refused, never ignored.
+Fields that would change the answer and are not supported are refused, never ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..web import Limits, Refused, check_structure, picture_bytes
 MOST_MESSAGES, MOST_PARTS = 256, 256
 PDF = "data:application/pdf;base64,"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
-# Fields that would change the words, with the values that do not; temperature 1 is what many clients send unasked.
+# Fields that would change the answer, with the values that do not; many clients send temperature 1 by default.
 NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "temperature": (0, 1),
     "top_p": (1,),
@@ -42,7 +42,7 @@ NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "parallel_tool_calls": (True, False),
     "modalities": (["text"],),
 }
-# Fields of the protocol that leave greedy words as they are.
+# Fields of the protocol that do not change a greedily decoded answer.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 
 
@@ -50,7 +50,7 @@ HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identif
 
 
 class Body(BaseModel):
-    """An object of a request: no field is read that it does not have."""
+    """An object of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -83,7 +83,7 @@ class ChatBody(Body):
 
 
 def read_body(data: bytes) -> ChatBody:
-    """Raises `InputError` in one line."""
+    """Parse and validate the JSON of a request; raises `InputError` with one line."""
     check_structure(data)
     try:
         given = json.loads(data)
@@ -94,10 +94,10 @@ def read_body(data: bytes) -> ChatBody:
     given = {name: value for name, value in given.items() if value is not None and name not in HARMLESS}
     for name in [name for name in given if name in NEUTRAL]:
         value = given.pop(name)
-        # JSON's true is no 1, nor false a 0.
+        # In Python true == 1 and false == 0; in JSON they differ.
         if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in NEUTRAL[name]):
             usable = " or ".join(map(json.dumps, NEUTRAL[name]))
-            raise InputError(f"{name}={json.dumps(value)[:60]} is not served: leave it out, or send {usable}")
+            raise InputError(f"{name}={json.dumps(value)[:60]} is not supported: leave it out, or send {usable}")
     try:
         return ChatBody.model_validate(given)
     except ValidationError as error:
@@ -105,9 +105,9 @@ def read_body(data: bytes) -> ChatBody:
 
 
 def first_error(error: ValidationError) -> str:
-    """What is wrong with a body, in one line: where, and why."""
+    """Describe in one line what is wrong with a body: where, and why."""
     errors = error.errors(include_url=False, include_context=False)
-    # What may be a text or a list is wrong in two ways; what is wrong inside the list says more.
+    # A field that may be a string or a list has two errors; the one inside the list says more.
     found = next((one for one in errors if one["type"] != "string_type"), errors[0])
     place = ".".join(
         str(one)[:60] for one in found["loc"] if not re.match(r"str$|list\[|function-|constrained", str(one))
@@ -122,8 +122,8 @@ def first_error(error: ValidationError) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ChatRequest:
-    """One request, checked. turns: the conversation, its pictures decoded. look_for: what tokens are spent on, where
-    that is not the question. pages_shown: of documents. want: what the answer shall carry beside its numbers."""
+    """One request, checked. turns: the conversation, its pictures decoded. look_for: what to spend tokens on, if not
+    the question. pages_shown: the maximum for documents. want: extra fields of the answer, such as "allocation"."""
 
     turns: tuple[Turn, ...]
     options: Options = field(default_factory=Options)
@@ -136,7 +136,7 @@ class ChatRequest:
 
 
 def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) -> ChatRequest:
-    """Raises `InputError`, or `Refused` for another model. budget: of a request that gives none."""
+    """Read a request; raises `InputError`, or `Refused` for another model. budget: the default of requests."""
     body = read_body(data)
     if body.model != model:
         raise Refused(404, f"model {shown(body.model)} is not served here; this is {model!r}", no_model=True)
@@ -150,10 +150,10 @@ def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) ->
     documents = len(pictures) < len(views)
     for name in ("words", "allocation"):
         if documents and name in own:
-            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
+            raise InputError(f"arr_coc.{name} applies to pictures, and this request has documents; leave it out")
     most = body.max_completion_tokens or body.max_tokens or min(LONGEST_ANSWER, limits.new_tokens)
     if most > limits.new_tokens:
-        raise InputError(f"max_tokens {most} is above this server's {limits.new_tokens}; ask for fewer")
+        raise InputError(f"max_tokens {most} is above this server's limit of {limits.new_tokens}; ask for fewer")
     options = replace(options_of(own, pictures, limits.max_budget), max_new_tokens=most)
     if options.allocation is None:
         options = options.default(budget=budget)
@@ -170,14 +170,14 @@ def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) ->
 
 
 class Shown(NamedTuple):
-    """A picture or document: its data: URL."""
+    """A picture or document as a data: URL."""
 
     address: str
 
 
 def parts_of(content: str | Sequence[JsonObject]) -> tuple[str | Shown, ...]:
-    """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
-    as models are taught."""
+    """Return texts and pictures in order, with adjacent texts joined. If a picture comes last, all pictures are moved
+    to the front, as in the training of models."""
     parts: list[str | Shown] = []
     for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
         kind, text = part.get("type"), part.get("text")
@@ -185,7 +185,7 @@ def parts_of(content: str | Sequence[JsonObject]) -> tuple[str | Shown, ...]:
         if address:
             parts.append(Shown(address if kind == "image_url" or address[:5].lower() == "data:" else f"{PDF}{address}"))
         elif kind != "text" or not isinstance(text, str):
-            raise InputError(f"a part of a message holds text, image_url.url or file.file_data, got {shown(part)}")
+            raise InputError(f"a part of a message must have text, image_url.url or file.file_data, got {shown(part)}")
         elif parts and isinstance(parts[-1], str):
             parts[-1] = f"{parts[-1]}\n{text}"
         else:
@@ -196,12 +196,12 @@ def parts_of(content: str | Sequence[JsonObject]) -> tuple[str | Shown, ...]:
 
 
 def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
-    """The conversation with its pictures decoded; what they have in pixels, and in pages, together is bounded."""
+    """Decode the pictures of a conversation, within the limits of pictures, pixels and pages."""
     turns = [Turn(ROLES[message.role], parts_of(message.content)) for message in messages]
     check_turns(turns)
     count = sum(isinstance(part, Shown) for turn in turns for part in turn.parts)
     if count > limits.pictures:
-        raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
+        raise InputError(f"the request has {count} pictures; send at most {limits.pictures} at a time")
     left, pages = limits.pixels, 0
 
     def load(part: str | Shown) -> str | Picture | Document:
@@ -210,7 +210,7 @@ def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
             return part
         check_stop()
         if left < 1:
-            raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
+            raise InputError(f"the pictures have over {limits.pixels} pixels together; make them smaller")
         data = picture_bytes(part.address)
         document = document_of(data) if b"%PDF-" in data[:1024] else None
         if document is None:
@@ -219,18 +219,18 @@ def loaded(messages: Sequence[Message], limits: Limits) -> tuple[Turn, ...]:
             return picture
         pages += len(document)
         if pages > limits.pages:
-            raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
+            raise InputError(f"the documents have {pages} pages; send at most {limits.pages} at a time")
         return document
 
     return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
 
 
 def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -> Options:
-    """The options of a request. most: tokens that a picture may cost."""
+    """Build the options of a request. most: maximum number of tokens for a picture."""
     options = replace(Options.for_client(own), ceiling=most)
     words = (options.words or ()) if len(pictures) > 1 else ()
     if not all(one is None or isinstance(one, list | dict) for one in words):  # never the name of a file
-        raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
+        raise InputError("arr_coc.words must be a list of {text, box}; for several pictures, one such list for each")
     if options.allocation is not None:
         laid = options.allocation if isinstance(options.allocation, list) else [options.allocation]
         if len(laid) != len(pictures):
@@ -238,6 +238,6 @@ def options_of(own: JsonObject, pictures: Sequence[Picture], most: int | None) -
         for one in laid:
             dearest = one.full if most is None else min(most, one.full)
             if one.tokens > dearest:
-                raise InputError(f"arr_coc.allocation spends {one.tokens} tokens; at most {dearest} are answered here")
+                raise InputError(f"arr_coc.allocation spends {one.tokens} tokens; at most {dearest} are allowed here")
         options = replace(options, allocation=laid)
     return options

@@ -1,7 +1,7 @@
-"""What owns the model: it takes what waits, looks at each, and answers all of them in one batch.
+"""The thread that owns the model: it takes waiting requests, looks at each, and answers them in one batch.
 
-A batch is answered to its end before the next begins. What goes wrong with one picture ends one job. Every layer of the
-model asks whether its result is still wanted, so that work for a client who left ends soon.
+A batch is finished before the next begins. An error in one picture ends only its own request. Before every layer of the
+model runs, the engine checks whether the result is still wanted, so that work for a client who left ends soon.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 log = logging.getLogger("arr_coc.serve")
-# Seconds that the first of a batch waits for others.
+# Seconds that the first request of a batch waits for others.
 GATHER = 0.005
-# Tokens of padding that a batch may hold: one long prompt would make every other as long.
+# Maximum padding of a batch in tokens: one long prompt makes every other as long.
 MOST_PADDING = 4096
-ENDING = Refused(503, "this server is ending")
+ENDING = Refused(503, "this server is shutting down")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Done:
-    """finish: "stop" or "length". count: tokens of the answer, the one that ends it included. prompt: tokens of the
-    shortened prompt with its text. batch: requests that were answered together."""
+    """A finished answer. finish: "stop" or "length". count: tokens of the answer with its end token. prompt: tokens of
+    the shortened prompt with its text. batch: requests that were answered together."""
 
     answer: Answer
     finish: str
@@ -53,18 +53,18 @@ class Done:
     batch: int
 
 
-# What a request receives: pieces of its answer and then `Done`; or an error, which ends it.
+# Events of a request: pieces of its answer and then `Done`; or an error, which ends it.
 Event = str | Done | Exception
 
 
 class ServeJob:
-    """One request on its way. tell: called from the engine's thread. gone: its client has left. until: when its time is
-    over, by `monotonic`."""
+    """One request in the engine. tell: called with its events, in the engine's thread. gone: its client has left.
+    until: its deadline, by `monotonic`."""
 
     def __init__(self, asked: ChatRequest, tell: Callable[[Event], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = monotonic(), False
-        self.row: ServeRow | None = None  # what was looked at before its turn
+        self.row: ServeRow | None = None  # what `look_ahead` prepared
 
     @property
     def over(self) -> bool:
@@ -73,7 +73,7 @@ class ServeJob:
 
 @dataclass(eq=False)
 class ServeRow:
-    """A job in a batch: what was looked at, and what was said so far. spent, prompt, batch: as in its answer."""
+    """A job in a batch: its prepared pictures, and the answer so far. spent, prompt, batch: numbers of its answer."""
 
     job: ServeJob
     looked: ChatLook
@@ -88,7 +88,7 @@ class ServeRow:
         return sum(one.tokens for one in self.looked.plan.allocations)
 
     def add(self, token: int) -> bool:
-        """Tell one token; whether it is the last."""
+        """Add one token and send its text; return whether it is the last."""
         if self.job.over:
             self.open = False
             return False
@@ -99,7 +99,7 @@ class ServeRow:
 
 
 def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
-    """Rows that are answered in one padded prompt, by their length: nobody's is made far longer by another's."""
+    """Group rows of similar length, so that padding one prompt to the longest of its group costs little."""
     groups: list[list[ServeRow]] = []
     for row in sorted(rows, key=lambda row: row.tokens):
         if not groups or sum(row.tokens - one.tokens for one in groups[-1]) > MOST_PADDING:
@@ -110,7 +110,7 @@ def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
 
 @contextmanager
 def asking_layers(model: PreTrainedModel) -> Generator[None]:
-    """Every layer of a model asks, before it runs, whether its result is still wanted."""
+    """Make every layer of a model check, before it runs, whether its result is still wanted."""
     import torch
 
     layers = [one for several in model.modules() if isinstance(several, torch.nn.ModuleList) for one in several]
@@ -123,8 +123,8 @@ def asking_layers(model: PreTrainedModel) -> Generator[None]:
 
 
 class Engine(threading.Thread):
-    """eye: never shown a picture itself. observe: called with the size of every batch. lookers: how many pictures of a
-    batch are looked at side by side: half as many as there are processors."""
+    """The engine. eye: copied for each request, never given a picture itself. observe: called with the size of every
+    batch. lookers: threads that look at the pictures of a batch, half as many as processors."""
 
     def __init__(self, eye: Eye, limits: Limits | None = None) -> None:
         super().__init__(name="arr-coc engine", daemon=True)
@@ -142,18 +142,18 @@ class Engine(threading.Thread):
         return sum(not job.gone for job in list(self._jobs))
 
     def submit(self, job: ServeJob) -> None:
-        """Raises `Refused`."""
+        """Queue a request; raises `Refused`."""
         with self._changed:
             self.check_room()
             self._jobs.append(job)
             self._changed.notify_all()
 
     def look_ahead(self, job: ServeJob) -> None:
-        """Look for a request that shows documents, in its own thread: no batch waits for what is slow to draw."""
+        """Prepare a request with documents in its own thread, so that no batch waits for pages to be drawn."""
         job.row = self._look(job)
 
     def check_room(self) -> None:
-        """Would a job be taken now? Raises `Refused`."""
+        """Raise `Refused` if a request cannot be queued now."""
         if self._closing or not self.is_alive():
             raise ENDING
         waiting = self.waiting
@@ -161,7 +161,7 @@ class Engine(threading.Thread):
             raise crowded(max(1, math.ceil(self._took * waiting / self.limits.batch)))
 
     def close(self, seconds: float | None = None) -> None:
-        """Take nothing more, answer what waits, end."""
+        """Accept no more requests, answer those that wait, and stop."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -169,7 +169,7 @@ class Engine(threading.Thread):
             self.join(seconds)
 
     def run(self) -> None:
-        """Answer batch after batch until there is nothing left to do."""
+        """Answer batch after batch until the engine is closed and its queue is empty."""
         try:
             with nullcontext() if self.model is None else asking_layers(self.model):
                 while batch := self._take():
@@ -178,7 +178,7 @@ class Engine(threading.Thread):
                     self._batch = []
                     self._took = perf_counter() - started
                     self.observe(len(batch))
-        finally:  # whatever ended it, every client gets an answer
+        finally:  # for whatever reason it ends, every client gets an answer
             with self._changed:
                 self._closing = True
                 for job in (*self._batch, *self._jobs):
@@ -186,7 +186,7 @@ class Engine(threading.Thread):
                 self._jobs.clear()
 
     def _take(self) -> list[ServeJob]:
-        """The next batch; empty once there is nothing left to do."""
+        """Wait for the next batch; it is empty once the engine is closed and its queue is empty."""
         with self._changed:
             while not self._batch and (self._jobs or not self._closing):
                 self._changed.wait_for(lambda: self._jobs or self._closing)
@@ -206,15 +206,15 @@ class Engine(threading.Thread):
                 except Stopped:
                     continue
                 except Exception as error:
-                    log.warning("a batch of %d is answered one by one: %s", len(group), " ".join(f"{error!r}".split()))
+                    log.warning("a batch of %d is repeated one by one: %s", len(group), " ".join(f"{error!r}".split()))
             for row in group:
                 if row.open and not row.spelling.ids:
                     self._attempt(row.job, lambda job, row=row: self._speak([row], 1))
-                elif row.open:  # words are out that cannot be taken back
+                elif row.open:  # part of the answer is already sent
                     row.job.tell(RuntimeError("the answer broke off"))
 
     def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Result]) -> Result | None:
-        """Report what goes wrong with one job to that job only."""
+        """Report an error of one job to that job only."""
         try:
             return work(job)
         except Stopped:
@@ -227,12 +227,12 @@ class Engine(threading.Thread):
             return None
 
     def _looks(self, jobs: Sequence[ServeJob]) -> list[ServeRow]:
-        """Those that could be looked at, in their order; several at a time."""
+        """Prepare jobs, several at a time; return those without an error, in order."""
         if min(len(jobs), self.lookers) < 2:
             found = [self._attempt(job, self._look) for job in jobs]
         else:
             with ThreadPoolExecutor(min(len(jobs), self.lookers), "arr-coc look") as pool:
-                # Each in a copy of this thread's context, which knows when to stop.
+                # Each in a copy of this thread's context, which holds the condition to stop.
                 begun = [pool.submit(copy_context().run, self._attempt, job, self._look) for job in jobs]
                 found = [one.result() for one in begun]
         return [row for row in found if row is not None]
@@ -259,7 +259,7 @@ class Engine(threading.Thread):
             self._spell(rows, batch)
 
     def _spell(self, rows: list[ServeRow], batch: int) -> None:
-        """Encode, and tell every row its words step by step."""
+        """Encode, and send every row its words step by step."""
         import torch
 
         from ...answering.stock import joined
@@ -296,14 +296,14 @@ class Engine(threading.Thread):
         if (piece := spelling.rest()) and row.looked.copied is None:
             row.job.tell(piece)
         answer = self.eye.conclude(row.looked, spelling.text, row.spent, **sure)
-        if row.looked.copied is not None:  # the page's words may have said it better
+        if row.looked.copied is not None:  # `conclude` may have taken the answer from the words of the page
             row.job.tell(answer.text)
         finish = "stop" if spelling.ended else "length"
         row.job.tell(Done(answer, finish, len(spelling.ids), row.prompt, row.batch))
 
 
 class QuickEngine(Engine):
-    """The bundled `mini` without torch: one request after the other."""
+    """The engine of the bundled `mini` without torch: one request after the other."""
 
     def _speak(self, rows: list[ServeRow], batch: int) -> None:
         (row,), engine = rows, self.eye.engine

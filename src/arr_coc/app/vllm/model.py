@@ -20,7 +20,7 @@ Attention = import_module("vllm.model_executor.layers.attention.mm_encoder_atten
 
 @registry.register_processor(FoveatedProcessor, info=FoveatedInfo, dummy_inputs=qwen3_vl.Qwen3VLDummyInputsBuilder)
 class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
-    """Takes the weights of a stock checkpoint; without a picture it is the stock model."""
+    """Qwen3-VL with the weights of a stock checkpoint; without a picture it is the stock model."""
 
     def __init__(self, *, vllm_config: Any, prefix: str = "model") -> None:
         super().__init__(vllm_config=vllm_config, prefix=prefix)
@@ -29,7 +29,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         self.spare = max(self.half - longest, 0)
 
     def embed_multimodal(self, **kwargs: Any) -> object:
-        """One (leaves, width) tensor for each picture, its DeepStack planes side by side."""
+        """Return one (leaves, width) tensor for each picture, with its DeepStack features concatenated."""
         leaves, counts = kwargs.pop("leaves", None), kwargs.pop("leaf_counts", None)
         if leaves is None:
             return super().embed_multimodal(**kwargs)
@@ -40,7 +40,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         return self.visual(kwargs["pixel_values"], grid_thw=[], encoder_metadata=metadata).split(numbers)
 
     def encoder_metadata(self, leaves: Tensor, grids: Tensor, counts: list[int]) -> dict[str, Tensor | None]:
-        """What the tower's forward takes from a caller: positions of all patches, and where pictures end."""
+        """Build the metadata for the vision tower: positions of all patches, and where pictures end."""
         tower = self.visual
         rotary = tower.rotary_pos_emb
         indices, weights, cosines, sines = (
@@ -69,7 +69,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         }
 
     def get_mrope_input_positions(self, input_tokens: list[int], mm_features: list[Any]) -> tuple[Tensor, int]:
-        """Text keeps the positions it has around the whole picture; a leaf stands at the centre of what it covers."""
+        """Return positions: text keeps those it has around the whole picture, a leaf gets the centre of its area."""
         if not mm_features or any("leaves" not in feature.data for feature in mm_features):
             return super().get_mrope_input_positions(input_tokens, mm_features)
         merge = self.config.vision_config.spatial_merge_size
@@ -84,15 +84,15 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
         return prompt_places(len(input_tokens), pictures, self.half, self.spare)
 
     def get_encoder_cudagraph_config(self) -> object:
-        """No graph of the encoder: a captured one knows whole grids only."""
+        """Disable CUDA graphs of the encoder, which support whole grids only."""
         return replace(super().get_encoder_cudagraph_config(), modalities=[])
 
 
 def add_halves(language_model: Any, rows: int) -> int:
-    """Give the rotations of p + ½ to every rotary table of a language model; returns the row at which they begin.
+    """Append the rotations of p + ½ to every rotary table of a language model; return the row at which they begin.
 
-    All layers share one table, and vLLM keeps it for other models of the process: a table that has its halves already
-    is left alone.
+    All layers share one table, and vLLM keeps it for other models of the process; a table that already has them is
+    left unchanged.
     """
     tables = [module for module in language_model.modules() if hasattr(module, "cos_sin_cache")]
     for module in tables:

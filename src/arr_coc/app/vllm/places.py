@@ -1,7 +1,7 @@
-"""Where leaves stand inside vLLM, whose positions are whole numbers: rows of a table of rotations. Needs no vLLM.
+"""Positions of leaves inside vLLM, whose positions are integers: rows of a table of rotations. Needs no vLLM.
 
 The centre of a leaf is a multiple of ½. The table of the language model gets a second part, for p + ½, so that a half
-position is a row like any other; text and decoding count on in the first part as ever.
+position is a row like any other; text and decoding use the first part as before.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...realizing.positions import (
     vision_positions,
 )
 
-# Rows that the table has at least beyond the longest prompt: a picture of few tokens takes the positions of its full
-# grid, so a prompt ends at a higher position than it has tokens.
+# Minimum number of rows beyond the longest prompt: a picture of few tokens spans the positions of its full grid, so a
+# prompt ends at a higher position than its number of tokens.
 LEAST_ROOM = 4096
 
 
@@ -37,16 +37,16 @@ class PromptPicture:
 
 
 def rotations(places: Tensor, base: float, size: int) -> Tensor:
-    """(N,) places → (N, size): cosines, then sines, as vLLM keeps them."""
+    """Compute rotations: (N,) positions → (N, size), cosines and then sines, in vLLM's layout."""
     angles = places.float()[:, None] * torch.from_numpy(rotary_speeds(base, size))
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
 
 
 def halved_table(table: Tensor, base: float, rows: int) -> Tensor:
-    """The rotations of 0 … rows - 1 and then of ½ … rows - ½. table: (R, size), the rotations of 0 … R - 1.
+    """Return the rotations of 0 … rows - 1 and then of ½ … rows - ½. table: (R, size), the rotations of 0 … R - 1.
 
-    What the table has stays as it is. Raises `InputError` where it was not made by the plain formula: halves that are
-    made otherwise than wholes would be wrong unseen.
+    The rows of the table are kept. Raises `InputError` if they do not follow the plain formula, because halves by
+    another formula than wholes would be wrong without an error.
     """
     size = table.shape[1]
     wholes = torch.arange(rows, device=table.device)
@@ -59,10 +59,10 @@ def halved_table(table: Tensor, base: float, rows: int) -> Tensor:
 
 
 def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, spare: int) -> tuple[Tensor, int]:
-    """(3, length) int64 rows of the table for every token of a prompt, and how far its end lies beyond its length.
+    """Return (3, length) int64 rows of the table for every token of a prompt, and how far it ends beyond its length.
 
-    pictures: in any order. half: the row at which the halves begin. spare: rows beyond the longest prompt. Should gaps
-    ask for more, which takes hundreds of pictures, every picture's step is cut, so that no position leaves the table.
+    pictures: in any order. half: the row at which the halves begin. spare: rows beyond the longest prompt. If gaps need
+    more, which takes hundreds of pictures, the span of every picture is cut, so that no position leaves the table.
     """
     shown = sorted(pictures, key=lambda picture: picture.offset)
     counts = torch.tensor([len(picture.leaves) for picture in shown])
@@ -79,7 +79,7 @@ def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, spa
 
 
 def tower_places(leaves: Tensor, grids: Tensor, merge: int, side: int, base: float, size: int) -> tuple[Tensor, ...]:
-    """What the vision tower needs about every patch of leaves (N, 3) on grids (N, 2) of level-0 tokens.
+    """Compute the positions for the vision tower of every patch of leaves (N, 3) on grids (N, 2) of level-0 tokens.
 
     side: of its learned table of positions. base, size: of its rotary positions. Returns indices and weights of four
     taps into the learned table, (N·merge², 4) each, and cosines and sines (N·merge², size).

@@ -1,7 +1,7 @@
-"""Between a prompt and vLLM's Qwen3-VL: how many tokens each picture gets, which patches they are, and where they lie.
+"""The processor for vLLM's Qwen3-VL: it decides the tokens of each picture and prepares their patches and positions.
 
-This runs in the process that answers clients, without the model. The question becomes part of what vLLM's caches are
-keyed by: another question about the same picture is another allocation.
+It runs in the process that answers clients, without the model. The question becomes part of the keys of vLLM's
+caches, because another question about the same picture leads to another allocation.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ processing = import_module("vllm.multimodal.processing")
 
 
 def stock(kwargs: Mapping[str, object]) -> JsonObject:
-    """Keywords of the processor without ours, which the stock classes do not know."""
+    """Return the keywords of the processor without ours, which the stock classes do not accept."""
     return {name: value for name, value in kwargs.items() if name != KEY}
 
 
 class FoveatedInfo(qwen3_vl.Qwen3VLProcessingInfo):
-    """What is known about the model before any request."""
+    """Information about the model that needs no request."""
 
     @cached_property
     def server(self) -> VllmServer:
@@ -55,12 +55,12 @@ class FoveatedInfo(qwen3_vl.Qwen3VLProcessingInfo):
 
 
 class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
-    """The stock processor, whose pictures are then cut into leaves. Raises `InputError`, which clients see as a 400."""
+    """The stock processor, but pictures become leaves. Raises `InputError`, which clients get as status 400."""
 
     info: FoveatedInfo
 
     def get_dummy_inputs(self, *args: object, **kwargs: object) -> object:
-        """The memory is profiled with pictures at `max_budget`, or whole."""
+        """Return inputs to profile memory with: pictures at `max_budget`, or in full detail."""
         inputs = super().get_dummy_inputs(*args, **kwargs)
         return replace(inputs, hf_processor_mm_kwargs={KEY: self.info.server.largest})
 
@@ -69,12 +69,12 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         own = stock(kwargs)
         if counts.get("image"):
             if counts.get("video"):
-                raise InputError("pictures and videos in one prompt are not foveated; pass the frames as pictures")
+                raise InputError("pictures and videos in one prompt are not supported; pass the frames as pictures")
             own[KEY] = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
         return super().apply(replace(inputs, hf_processor_mm_kwargs=own), timing_ctx)
 
     def _resized(self, grid: VisualGrid, kwargs: Mapping[str, object], times: float) -> VisualGrid:
-        """The level-0 tokens of a picture that is shown this many times as large, as the stock processor resizes it."""
+        """Return the grid of level-0 tokens of a picture enlarged by `times`, as the stock processor resizes it."""
         height, width = scaled_size((grid.height, grid.width), times, grid.cell)
         size, _ = self.info._get_vision_info(
             image_width=width,
@@ -123,7 +123,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         pictures = map(SeenPicture, given, seen, grids, resized)
         parts, times = zip(*map(self.info.server.decide, hf_kwargs[KEY], pictures), strict=True)
         if any(one != 1 for one in times):
-            # The question was looked for in the pictures as they are given; now they are shown at their scales.
+            # The decision used the pictures as given; now resize them to the scales that it chose.
             larger, images = copy(mm_items), []
             for picture, grid, scale in zip(given, grids, times, strict=True):
                 size = scaled_size((grid.height, grid.width), scale, grid.cell)
@@ -135,19 +135,19 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         return data
 
     def _pictures(self, data: JsonObject) -> tuple[object, list[VisualGrid]]:
-        """The patches of the stock processor as pictures, by their sizes, and the level-0 tokens of each."""
+        """Turn the patches of the stock processor back into pictures; return them and the level-0 grid of each."""
         vision = self.info.get_hf_config().vision_config
         merge, size = vision.spatial_merge_size, vision.patch_size
         shapes = [(rows, cols) for _, rows, cols in data["image_grid_thw"].tolist()]
-        # Bytes, where vLLM normalises on the device: averages are taken of numbers, since bytes would round them, and
-        # before an affine map or after it makes no difference.
+        # If vLLM normalises on the device, patches are bytes: average them as floats, since bytes would be rounded;
+        # averaging before or after the affine normalisation gives the same result.
         groups = unpatchify(data["pixel_values"].float(), shapes, size, merge, vision.temporal_patch_size)
         return groups, [VisualGrid(rows // merge, cols // merge, rows * size, cols * size) for rows, cols in shapes]
 
     def _foveated(
         self, dtype: torch.dtype, groups: Any, grids: list[VisualGrid], parts: Sequence[Any]
     ) -> dict[str, Tensor]:
-        """The patches of the leaves in place of those of the whole pictures; grids stay those of the whole."""
+        """Build the patches of the leaves, which replace those of whole pictures; the grids stay the same."""
         vision = self.info.get_hf_config().vision_config
         merge, size, temporal = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
         batch = LeafBatch.pack(parts, [(grid.rows, grid.cols) for grid in grids])
@@ -157,7 +157,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         return {"pixel_values": pixels.to(kind), "leaves": batch.leaves, "leaf_counts": torch.tensor(batch.counts)}
 
     def _seen(self, groups: Any, raw: bool) -> list[Tensor]:
-        """Every picture as (3, height, width) in [0, 1]."""
+        """Return every picture as (3, height, width) in [0, 1]."""
         look = self.info.get_image_processor()
         return [(one / 255).clamp(0, 1) if raw else denormalize(one, look) for one in groups]
 
@@ -174,7 +174,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
     def _get_prompt_updates(
         self, mm_items: object, hf_processor_mm_kwargs: Mapping[str, object], out_mm_kwargs: Any
     ) -> object:
-        """One placeholder for each leaf; the scheduler and the memory follow from their number."""
+        """Return one placeholder for each leaf, from which vLLM plans scheduling and memory."""
         updates = super()._get_prompt_updates(mm_items, stock(hf_processor_mm_kwargs), out_mm_kwargs)
         pictures = out_mm_kwargs.get("image", [])
         if not any("leaf_counts" in picture for picture in pictures):

@@ -1,10 +1,10 @@
-"""What a request wishes for its pictures inside vLLM, checked, and the leaves that follow from it. Needs no vLLM.
+"""Read and check the field `arr_coc` of a request to vLLM, and decide the leaves of its pictures. Needs no vLLM.
 
     mm_processor_kwargs={"arr_coc": {"budget": 96}}                    for every picture of the prompt
     mm_processor_kwargs={"arr_coc": [{"budget": 96}, {"budget": 1.0}]} one for each
 
-A processor of vLLM has no model to glance with: relevance comes from the words of the picture where the caller gives
-them, else from a scorer, else from any source of `registry.source_names()`; or the caller decides by an `allocation`.
+vLLM's processor has no model to glance with, so "auto" decides by the words of the picture, if given, and by a scorer;
+a request may name any other source of `registry.source_names()`, or decide itself with an `allocation`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ...texture.type_height import letters_of
 
 KEY = "arr_coc"
 NAMES = ("budget", "relevance", "strategy", "levels", "scale", "words", "ocr", "allocation")
-# What a prompt without any words is taken to ask.
+# The question of a prompt without words.
 NO_QUESTION = "What is this?"
 
 
 @dataclass(frozen=True, eq=False)
 class SeenPicture:
-    """A picture of a prompt. given: as it came. canvas: (3, height, width) in [0, 1], as the processor resized it.
-    grid: its level-0 tokens. resized: gives those of the picture shown this many times as large."""
+    """A picture of a prompt. given: as sent. canvas: (3, height, width) in [0, 1], as the processor resized it.
+    grid: its level-0 tokens. resized: returns the grid of the picture at another scale."""
 
     given: Picture
     canvas: Tensor
@@ -52,11 +52,11 @@ class SeenPicture:
 
 @dataclass(frozen=True)
 class VllmServer:
-    """What the server was started with.
+    """Settings of the server.
 
-    default: wishes of requests that do not say otherwise. max_budget: tokens that no picture exceeds; None allows the
-    whole picture. calibration, scorer: those beside the model's weights, else the library's own scorer. grip: of the
-    model, where it was measured.
+    default: fields of requests that do not set them. max_budget: maximum number of tokens of a picture; None: no limit.
+    calibration, scorer: those in the folder of the model, else the library's own scorer. grip: letter heights that the
+    model reads, if measured.
     """
 
     default: JsonObject = field(default_factory=dict)
@@ -67,7 +67,7 @@ class VllmServer:
 
     @classmethod
     def of(cls, given: object, model: str = "") -> VllmServer:
-        """given: `arr_coc` of --mm-processor-kwargs. model: a folder, or a name on the hub."""
+        """Build the settings. given: `arr_coc` of --mm-processor-kwargs. model: a folder, or a name on the hub."""
         default = _mapping(given)
         most = default.pop("max_budget", None)
         server = cls(default, None if most is None else whole(most, "arr_coc.max_budget", 1), grip=Grip.known(model))
@@ -80,11 +80,11 @@ class VllmServer:
 
     @property
     def largest(self) -> JsonObject:
-        """What costs the most that any request may cost; the memory is profiled with it. Nothing is looked for."""
+        """Return the most expensive request, to profile memory with; its relevance map is fixed."""
         return {"budget": 1.0, "relevance": [[1.0]], "query": NO_QUESTION}
 
     def wishes(self, given: object, pictures: int, question: str = "") -> list[JsonObject]:
-        """One wish for each picture, all of it plain JSON: caches are keyed by it. question: where none is given."""
+        """Return one entry for each picture, as plain JSON, which keys caches. question: used if none is given."""
         several = given if isinstance(given, list) else [given] * pictures
         if len(several) != pictures:
             raise InputError(f"arr_coc has {len(several)} entries for {pictures} pictures; give one, or one for each")
@@ -92,22 +92,22 @@ class VllmServer:
         for one in own:
             self._check(one)
         usual = {"query": question.strip() or NO_QUESTION, **self.default}
-        return [one if "allocation" in one else {**usual, **one} for one in own]  # which has decided already
+        return [one if "allocation" in one else {**usual, **one} for one in own]  # an allocation needs no question
 
     def _check(self, wish: JsonObject) -> None:
-        """Refuse all that can be wrong whatever the picture is."""
+        """Refuse everything that is wrong whatever the picture is."""
         options, most = self.options(wish), self.max_budget
         if isinstance(options.budget, list):
-            raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
+            raise InputError("arr_coc.budget must be one number; for several pictures make arr_coc a list")
         if most is not None and isinstance(options.budget, int) and options.budget > most:
-            raise InputError(f"arr_coc.budget {options.budget} is above this server's {most}; ask for fewer tokens")
+            raise InputError(f"arr_coc.budget {options.budget} is above this server's limit of {most} tokens")
         if "query" in wish:
             check_question(wish["query"])
         if options.relevance is not None:
             check_relevance(options.relevance)
 
     def options(self, wish: JsonObject) -> Options:
-        """The options of a wish, with what the model was calibrated for."""
+        """Build the options of an entry, with the calibration of the model as defaults."""
         options = Options.for_client({key: wish[key] for key in wish if key != "query"}, NAMES, where=KEY)
         options.check_alone("allocation")
         return options.default(
@@ -117,20 +117,20 @@ class VllmServer:
         )
 
     def decide(self, wish: JsonObject, picture: SeenPicture) -> tuple[np.ndarray, float]:
-        """The leaves (N, 3) of one picture, in raster order, and how many times as large it is read."""
+        """Decide the leaves (N, 3) of one picture, in raster order, and the scale at which it is read."""
         options = self.options(wish)
         allocation = options.allocation or self._allocation(wish["query"], options, picture)
         times, leaves = allocation.scale, leaves_of(allocation)
         if options.allocation is not None:
             grid = picture.grid if times == 1 else picture.resized(times)
             check_grid(allocation, grid.rows, grid.cols)
-            # A leaf that covers the whole picture is the coarsest: beyond it most of what a model sees is padding.
+            # The coarsest leaf covers the whole picture; beyond that level a leaf would be mostly padding.
             coarsest = (max(grid.rows, grid.cols) - 1).bit_length()
             if (leaves[:, 2] > coarsest).any():
-                raise InputError(f"arr_coc asks for level {leaves[:, 2].max()}; this picture's coarsest is {coarsest}")
+                raise InputError(f"arr_coc asks for level {leaves[:, 2].max()}; the coarsest level here is {coarsest}")
         most = options.capped(picture.grid.tokens)
         if len(leaves) > most:
-            raise InputError(f"arr_coc asks for {len(leaves)} tokens of a picture that may have {most}; ask for fewer")
+            raise InputError(f"arr_coc asks for {len(leaves)} tokens for a picture; at most {most} are allowed")
         return leaves, times
 
     def _allocation(self, query: str, options: Options, picture: SeenPicture) -> Allocation:

@@ -1,1 +1,1 @@
-"""What the plain words of a question mean: colours, places, reading, in several languages."""
+"""Words of a question that name colours, places or reading, in several languages."""

@@ -1,8 +1,8 @@
-"""Lexical coupling: what a question's plain words can be tied to without any encoder or training.
+"""Lexical coupling: map the question's words to places in a picture without an encoder or training.
 
-Three kinds of words couple, in the sense that is meant (`senses`), in four languages (`tables`): colours to distance
-in L*a*b*, places to x and y, and words about reading to text regions. It is honest about the rest: a question without
-such words gives a zero map and says so, and what would have to be counted ("the second chart") is left alone.
+Three kinds of words are used, in the sense that is meant (`senses`), in four languages (`tables`): colours by distance
+in L*a*b*, places by x and y, and words about reading by text regions. A question without such words gives a zero map
+and a note that says so; ordinals ("the second chart") are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...texture.ops import srgb_to_lab
 from .senses import coupled_words
 from .tables import KNOWN
 
-# sRGB of what people call by these names.
+# sRGB of colour names.
 COLOURS: dict[str, tuple[int, int, int]] = {
     "red": (215, 35, 35),
     "orange": (245, 140, 25),
@@ -42,28 +42,28 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "gold": (212, 175, 55),
     "silver": (190, 190, 195),
 }
-COLOUR_REACH = 30.0  # L*a*b* units within which a colour still goes by the name
-LIGHTNESS_WEIGHT = 0.5  # a shaded red is still red: lightness counts half of hue and saturation
+COLOUR_REACH = 30.0  # L*a*b* distance at which a colour still has the name
+LIGHTNESS_WEIGHT = 0.5  # a shaded red is still red: lightness counts half as much as hue and saturation
 VIEW = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """map: (H, W) in [0, 1]. notes: which words coupled, or that none did."""
+    """A map for the words of a question. map: (H, W) in [0, 1]. notes: the words that were used, or that none were."""
 
     map: Array
     notes: tuple[str, ...]
 
 
 def lexical(texture: Texture, query: str) -> Coupling:
-    """Couple the words of a question to one picture."""
+    """Map the colours, places and reading words of a question in one picture."""
     size = (texture["red"].shape[-2], texture["red"].shape[-1])
     ops, words, view = texture.ops, coupled_words(query), arrays.sized(size, VIEW)
     parts, matched = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture[name], view) for name in ("red", "green", "blue"))
         near = colour_nearness((red, green, blue), tuple(words.colours.values()))
-        # White letters on a red sign belong to the red sign: nearness is spread over a letter's width.
+        # White letters on a red sign belong to the sign, so nearness is spread over a letter's width.
         parts.append(arrays.namespace(near).maximum(near, smooth(ops, near, surround_radius(view))))
         matched.append(f"colour ({', '.join(words.colours)})")
     if words.places:
@@ -79,7 +79,7 @@ def lexical(texture: Texture, query: str) -> Coupling:
     note = "lexical coupling: " + "; ".join(matched)
     if not parts:
         return Coupling(texture["red"] * 0, (note,))
-    # What meets all of the words comes first; what meets some of them still counts.
+    # Places that match all words come first; those that match some still count.
     library = arrays.namespace(parts[0])
     together = library.exp(sum(library.log(part.clip(1e-6)) for part in parts) / len(parts))
     combined = together if len(parts) == 1 else 0.6 * together + 0.4 * sum(parts) / len(parts)
@@ -87,7 +87,7 @@ def lexical(texture: Texture, query: str) -> Coupling:
 
 
 def colour_nearness(planes: Sequence[Array], colours: Sequence[str]) -> Array:
-    """Nearness of red, green and blue (H, W) to the nearest of the named colours, in [0, 1]."""
+    """Compute how near each pixel of red, green and blue (H, W) is to the nearest named colour, in [0, 1]."""
     red, green, blue = planes
     weights, library, near = (LIGHTNESS_WEIGHT, 1.0, 1.0), arrays.namespace(red), None
     lab = srgb_to_lab((red, green, blue))
@@ -100,7 +100,7 @@ def colour_nearness(planes: Sequence[Array], colours: Sequence[str]) -> Array:
 
 
 def _place_map(y: Array, x: Array, kinds: Set[str]) -> Array:
-    """The product of the kinds of places, so that "top left" is one corner."""
+    """Multiply the maps of the kinds of places, so that "top left" is one corner."""
     sideways, upright = abs(2 * x - 1), abs(2 * y - 1)
     maps = {
         "top": 1 - y,

@@ -1,8 +1,8 @@
-"""In which sense a question's plain words are meant: "the right sign" is a place, "the right answer" is not.
+"""Decide in which sense a question's words are meant: "the right sign" is a place, "the right answer" is not.
 
-The rules are those of `data/senses.toml`, English most of all; words inside quotes never couple. They lean to silence:
-a place or a colour that is missed costs a little relevance, one that was never meant sends the eye away.
-`tests/relevance/test_senses.py` has its sentences and how often it is wrong.
+The rules are in `data/senses.toml`, mostly for English; words inside quotes are never used. In doubt a word is ignored:
+a missed place or colour costs a little relevance, a wrong one points at the wrong part of the picture.
+`tests/relevance/test_senses.py` has test sentences and the error rate.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .tables import DATA, Language, languages, plain, read_table, words_in
 
 @dataclass(frozen=True)
 class CoupledWords:
-    """The words of one question that something in a picture can be tied to, as they stand there, each once. colours,
-    places: what they mean. language: None where no word of a known language was found."""
+    """The words of a question that name something visible, as written, each once. colours, places: word → meaning.
+    language: None if no word of a known language was found."""
 
     colours: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
@@ -33,20 +33,20 @@ _QUOTES = re.compile(
     r'"[^"]*"|“[^”"]*[”"]|„[^“”"]*[“”"]|«[^»]*»|‹[^›]*›'
     r"|(?<![^\W_])['‘‚](?=\S)[^'’‘]*(?:(?<=\w)['’](?=\w)[^'’‘]*)*['’‘](?![^\W_])"
 )
-# Letters of scripts that no table here knows.
+# Letters of scripts without a table.
 _FOREIGN = re.compile(r"[\u0370-\u052f\u0530-\u06ff\u0900-\u0eff\u10a0-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def named_phrases(question: str, phrases: str) -> tuple[str, ...]:
-    """Which of the phrases, commas between them, stand in a question as whole words."""
+    """Return the phrases (separated by commas) that occur in a question as whole words."""
     found = " ".join(["", *re.findall(r"\w+", question.lower()), ""])
     return tuple(phrase for phrase in phrases.split(", ") if f" {phrase} " in found)
 
 
 @lru_cache(maxsize=512)
 def coupled_words(query: str) -> CoupledWords:
-    """Colour, place and reading words of a question: whole words, in order, each once."""
-    text = _QUOTES.sub(" | ", query)  # "the sign that says 'LEFT'" is about no left
+    """Find the colour, place and reading words of a question: whole words, in order, each once."""
+    text = _QUOTES.sub(" | ", query)  # in "the sign that says 'LEFT'", left is not a place
     found = list(re.finditer(r"[^\W_]+", text))
     words = [plain(one[0]) for one in found]
     votes = [language.votes(words) for language in languages()]
@@ -72,7 +72,7 @@ def coupled_words(query: str) -> CoupledWords:
 
 
 def asks_by_sight(query: str) -> bool:
-    """Whether a question is about what is seen, not written: colours, places in the picture, yes or no."""
+    """Return whether a question is about something seen, not written: colours, places in the picture, yes or no."""
     coupled, words = coupled_words(query), [plain(word) for word in re.findall(r"[^\W_]+", query)]
     table = read_table(DATA / "senses.toml")
     named = bool(coupled.colours or coupled.places or words_in(table["hues"]).intersection(words))
@@ -81,7 +81,7 @@ def asks_by_sight(query: str) -> bool:
 
 @cache
 def _rules(language: Language) -> tuple[re.Pattern[str], ...]:
-    """What finds a word (the first group) in another sense, of the tables of a language."""
+    """Build the patterns that find a word (the first group) in another sense, from the tables of a language."""
     table = read_table(DATA / "senses.toml")
     sets = {name: "|".join(sorted(words_in(words))) for name, words in table.items() if isinstance(words, str)}
     sets |= {"places": "|".join(language.places), "colours": "|".join(language.colours)}
@@ -98,7 +98,7 @@ def _rules(language: Language) -> tuple[re.Pattern[str], ...]:
 
 
 def _is_name(raws: list[str], place: int, language: Language) -> bool:
-    """Whether capitals make a word part of a name: "Green Party"; those of a whole question say nothing."""
+    """Return whether capitals mark a word as part of a name: "Green Party"; in an all-capitals question they do not."""
     raw = raws[place]
     if not raw[0].isupper() or (raw.isupper() and len(raw) > 1):
         return False

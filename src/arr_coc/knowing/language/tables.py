@@ -1,8 +1,8 @@
-"""Tables of words as TOML files beside the code: read when first needed, once a process.
+"""Tables of words as TOML files beside the code, read on first use, once a process.
 
-`data/*.toml` has colours, places, words about reading and ordinals in four languages: no grammar. Words are compared as
-`plain` gives them: lower case, no accents, ß as ss. What a word means is said in English: a name of `lexical.COLOURS`,
-a kind of place, a number. `senses` decides which sense a word has in a question.
+`data/*.toml` has colours, places, words about reading and ordinals in four languages, without grammar. Words are
+compared after `plain`: lower case, no accents, ß as ss. The meaning of a word is in English: a name of
+`lexical.COLOURS`, a kind of place, a number. `senses` decides which sense a word has in a question.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ DATA = Path(__file__).with_name("data")
 
 @cache
 def read_table(path: Path) -> JsonObject:
-    """The tables of one file. Callers share what is returned, and leave it as it is."""
+    """Read the tables of one file. Callers share the result and must not change it."""
     import tomllib
 
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def plain(text: str) -> str:
-    """Lower case, without accents: "Où est l'É?" and "ou est l'e?" are one."""
+    """Convert to lower case without accents: "Où est l'É?" becomes "ou est l'e?"."""
     if text.isascii():
         return text.lower()
     letters = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
@@ -39,7 +39,7 @@ def words_in(text: str) -> frozenset[str]:
 
 
 def meanings(entries: dict[str, str], endings: str = "") -> dict[str, str]:
-    """Meaning by word, of entries "meaning: words". A word that ends in * takes each of the endings (a bar: none)."""
+    """Return word → meaning from entries meaning → words. A word ending in * takes each of the endings (| is none)."""
     tails = ["" if ending == "|" else ending for ending in endings.split()]
     found = {}
     for meaning, words in entries.items():
@@ -56,8 +56,8 @@ KNOWN = "English, German, French and Spanish"
 
 @dataclass(frozen=True, eq=False)
 class Language:
-    """colours, places, ordinals: meaning by word. reading, phrases: what asks for text. compounds: ends of such
-    words. asking: what marks the language."""
+    """The words of one language. colours, places, ordinals: word → meaning. reading, phrases: words that ask for text.
+    compounds: endings of such words. asking: words that identify the language."""
 
     name: str
     colours: dict[str, str]
@@ -69,18 +69,18 @@ class Language:
     asking: frozenset[str]
 
     def votes(self, words: list[str]) -> int:
-        """How much speaks for a question being in this language; words that ask count most."""
+        """Count the evidence that a question is in this language; words of `asking` count most."""
         own = self.colours.keys() | self.places.keys() | self.reading | self.ordinals.keys()
         return sum(2 * (word in self.asking) + (word in own) for word in words)
 
     def reads(self, word: str) -> bool:
-        """Whether a word asks for text."""
+        """Return whether a word asks for text."""
         return word in self.reading or word.endswith(self.compounds)
 
 
 @cache
 def languages() -> tuple[Language, ...]:
-    """English first: it wins where two languages have as much to say for them."""
+    """Return all languages, English first, which wins ties."""
     return tuple(_language(name) for name in ("english", "german", "french", "spanish"))
 
 

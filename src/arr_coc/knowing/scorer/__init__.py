@@ -1,1 +1,1 @@
-"""The source "scorer": the learned map of picture and question, in torch and without it."""
+"""The source "scorer": a network that maps picture and question to relevance, with torch and without."""

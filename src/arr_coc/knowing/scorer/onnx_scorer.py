@@ -1,11 +1,11 @@
-"""The reading scorer without torch, on a processor, one picture at a time, as two ONNX graphs.
+"""The reading scorer without torch, on a CPU, one picture at a time, as two ONNX graphs.
 
-Importing torch takes longer than reading a page; this imports onnxruntime only. `see.onnx` reads the picture, whatever
-is asked, and `find.onnx` asks what was read: a second question about the same picture costs the second graph only. Most
-products are in whole numbers; a graph in single precision is the torch class to the last digits, which tests hold.
+Importing torch takes longer than reading a page; this imports onnxruntime only. `see.onnx` reads the picture without
+the question, and `find.onnx` adds the question, so a second question about the same picture needs the second graph
+only. Most products use integers; tests check that graphs in single precision equal the torch class to the last digits.
 
-The size at which the scorer reads a picture stands here too, for every device: no larger than `MOST_PIXELS`, and its
-letters no taller than those that the scorer learned to read.
+The size at which the scorer reads a picture is computed here for every device: at most `MOST_PIXELS`, with letters no
+taller than those in the training of the scorer.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 CELL = 32
 STRIDES = (4, 8, 16, 32)
-LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
+LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # input values for the levels of a colour
 GRAPHS = ("see.onnx", "find.onnx")
 
 
 @dataclass(frozen=True, eq=False)
 class PictureFeatures:
-    """What the scorer reads of a picture before a question. features: (N, C) at a stride of 8. asking: (1, N, C'), what
-    each place looks for its own characters with. height, width: of the canvas. read: (height, width) at which the
+    """Features of a picture, without a question. features: (N, C) at a stride of 8. asking: (1, N, C'), the query of
+    each place for the characters of a question. height, width: of the canvas. read: (height, width) at which the
     picture was read."""
 
     features: np.ndarray
@@ -63,7 +63,7 @@ class OnnxScorer:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 
     def see(self, pixels: np.ndarray) -> PictureFeatures:
-        """What is read of a picture (H, W, 3) before anything is asked, at the size at which it is read."""
+        """Compute the features of a picture (H, W, 3), resized to its reading size."""
         pixels = reduced_pixels(whole_levels(pixels))
         canvas = canvas_of(pixels)
         height, width = canvas.shape[2:]
@@ -71,9 +71,9 @@ class OnnxScorer:
         return PictureFeatures(features, asking, height, width, pixels.shape[:2])
 
     def find(self, seen: PictureFeatures, query: str) -> np.ndarray:
-        """The logits (H / 32, W / 32) of a question about what was seen."""
+        """Compute the logits (H / 32, W / 32) for a question, from the features of a picture."""
         ids = np.array(question_row(query), dtype=np.int64)
-        # Padding is behind the characters, and nothing of it is read.
+        # Cut the padding after the characters.
         row = ids[: max(1, int((ids > 0).sum()))]
         there = np.array([bool(row[0])], dtype=np.float32)
         words = self.letter_rows[row] + self.places[0, : len(row)] * there
@@ -84,7 +84,7 @@ class OnnxScorer:
         return self.finding.run(None, feed | shapes)[0].reshape(rows, cols)
 
     def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
-        """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""
+        """Return the sizes that depend on the picture: of the map at each stride, and of its pairs except the last."""
         feed = {}
         widths = [self.config[name] for name in ("narrow", "middle", "wide", "wide")]
         for stride, features in zip(STRIDES, widths, strict=True):
@@ -104,13 +104,13 @@ def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
     return np.concatenate(grid, 1).astype(np.float32)
 
 
-load = lru_cache(maxsize=4)(OnnxScorer)  # read once in a process, however many pictures ask it
-_seen = ByteStore(64 << 20)  # what was read of the last pages, and what they were asked
+load = lru_cache(maxsize=4)(OnnxScorer)  # loaded once a process
+_seen = ByteStore(64 << 20)  # features and logits of the most recent pages
 
 
 def cell_relevance(folder: Path, pixels: np.ndarray, query: str) -> tuple[np.ndarray, tuple[int, int]]:
-    """(rows, cols) float32: relevance of the 32×32 cells of (H, W, 3), of which a picture that was read reduced has
-    fewer; and (height, width) at which it was read. A picture is read once, whatever is asked of it how often."""
+    """Return (rows, cols) float32, the relevance of the 32×32 cells of (H, W, 3) at its reading size, and that size
+    (height, width). The features of a picture are cached for further questions."""
     page = str(folder), pixels_key(pixels)
     seen = _seen.made(page, lambda: load(folder).see(pixels))
     logits = _seen.made((*page, query), lambda: load(folder).find(seen, query))
@@ -118,7 +118,7 @@ def cell_relevance(folder: Path, pixels: np.ndarray, query: str) -> tuple[np.nda
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
+    """Convert (H, W, 3) uint8 to (1, 3, H', W') float32 in [−1, 1], padded to multiples of 32 by repeating the edge."""
     import cv2
 
     below, right = -pixels.shape[0] % CELL, -pixels.shape[1] % CELL
@@ -132,14 +132,15 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
 
 # ---- the size at which a picture is read -----------------------------------------------------------------------------
 
-# Pixels of capitals: taller ones are found worse, and are reduced to the second.
+# Height of capitals in pixels: taller ones are found less well and are reduced to the second number.
 TALL, WANTED = 20.0, 12.0
-# Letters that are lower than this share of `TALL` in a view of half the size are not tall in the picture either.
+# Letters lower than this share of `TALL` / 2 in a half-size view are not tall in the picture.
 LOW = 0.9
 
 
 def reading_size(pixels: np.ndarray, letters: TypeHeight | None = None) -> tuple[int, int]:
-    """(height, width) at which the scorer reads (H, W, 3) uint8: its own, or a smaller one. letters: `view_letters`."""
+    """Return (height, width) at which the scorer reads (H, W, 3) uint8, its own size or a smaller one.
+    letters: `view_letters`."""
     size = pixels.shape[:2]
     tall = (view_letters(pixels) if letters is None else letters).median() * 2
     if tall >= LOW * TALL:  # sensing those of the whole picture takes four times as long
@@ -148,7 +149,7 @@ def reading_size(pixels: np.ndarray, letters: TypeHeight | None = None) -> tuple
 
 
 def reduced_pixels(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 at the size at which it is read."""
+    """Resize (H, W, 3) uint8 to its reading size."""
     import cv2
 
     size = reading_size(pixels)
@@ -158,7 +159,7 @@ def reduced_pixels(pixels: np.ndarray) -> np.ndarray:
 
 
 def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    """(B, 3, H, W) in [0, 1] → the same at `size`, by the areas that `reduced_pixels` takes, in whole levels."""
+    """Resize (B, 3, H, W) in [0, 1] to `size` by area mean, as `reduced_pixels` does, rounded to whole levels."""
     import torch
 
     if size == tuple(pictures.shape[-2:]):
@@ -167,14 +168,14 @@ def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor
 
 
 def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
-    """What a reader should know, where the scorer reads a smaller picture than it was given."""
+    """Return a note if the scorer reads the picture at a smaller size."""
     if size == given:
         return ()
     return (f"the scorer reads this picture at {size[0] / given[0]:.2g} of its size: {size[1]}×{size[0]} pixels",)
 
 
 def area_shrink(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
-    """Average exactly by area onto a smaller grid, any ratio: (…, H, W) → (…, h, w)."""
+    """Shrink by exact area mean, in any ratio: (…, H, W) → (…, h, w)."""
     rows = _area_weights(maps.shape[-2], size[0], maps.device)
     columns = _area_weights(maps.shape[-1], size[1], maps.device)
     return rows @ (maps @ columns.T)
@@ -182,11 +183,11 @@ def area_shrink(maps: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
 
 @lru_cache(maxsize=16)
 def _area_weights(source: int, target: int, device: torch.device) -> torch.Tensor:
-    """(target, source): how much of each source pixel lies in each target pixel; rows sum to one."""
+    """Return (target, source): the share of each source pixel in each target pixel; rows sum to one."""
     import torch
 
     scale, made_on = source / target, device if device.type == "cuda" else torch.device("cpu")
-    with torch.inference_mode(False):  # kept for the next caller, also for one that wants gradients
+    with torch.inference_mode(False):  # cached, also for callers that need gradients
         edges = torch.arange(target + 1, dtype=torch.float64, device=made_on) * scale
         pixels = torch.arange(source, dtype=torch.float64, device=made_on)
         overlap = torch.minimum(edges[1:, None], pixels + 1) - torch.maximum(edges[:-1, None], pixels)

@@ -1,12 +1,12 @@
-"""`ReadingScorer`: where does the answer to this question stand? Pixels at full resolution and the characters of the
-question in, one relevance map out.
+"""`ReadingScorer`: a network that finds the answer to a question on a page. Input: pixels at full resolution and the
+characters of the question; output: one relevance map.
 
-It reads: at a stride of 8 pixels every place knows which letters stand there (a head for them is trained beside the map
-and not needed in use) and looks for its own among the characters of the question; at strides of 16 and 32 the places
-speak with each other, because an answer stands beside, below or across from the words that were asked for. No tokenizer
-but the alphabet, no weights from elsewhere.
+It reads: at a stride of 8 pixels the features of every place encode its letters (a head for them is used in training
+only), which attend to the characters of the question; at strides of 16 and 32 places attend to each other, because an
+answer is beside, below or across from the words that the question names. The only tokenizer is the alphabet, and no
+pretrained weights are used.
 
-Only operations that an ONNX runtime has too: `onnx_scorer` runs the exported graphs without torch. `recorded` runs
+It uses only operations that ONNX has, too: `onnx_scorer` runs the exported graphs without torch. `recorded` runs
 `for_gpu` on a CUDA device, in half precision.
 """
 
@@ -30,8 +30,8 @@ CELL = 32
 
 @dataclass(frozen=True)
 class ReadingScorerConfig:
-    """narrow, middle, wide: features at strides 4, 8, and 16 to 32. fine, before, after, coarse: blocks at stride 4, at
-    stride 8 before and after the first match, and at stride 32. waves: wavelengths that tell cells where they are."""
+    """Sizes of the network. narrow, middle, wide: features at strides 4, 8, and 16 to 32. fine, before, after, coarse:
+    blocks at stride 4, at stride 8 before and after the first match, and at stride 32. waves: of the positions."""
 
     narrow: int = 64
     middle: int = 192
@@ -47,8 +47,8 @@ class ReadingScorerConfig:
 
 
 class ChannelNorm(nn.Module):
-    """Every place by itself: divided by the root mean square of its features, so that size and padding of the picture
-    change nothing."""
+    """RMS normalisation over the features of each place, so that size and padding of the picture have no
+    influence."""
 
     last = False  # whether features lie in memory with their channels last: see `for_gpu`
 
@@ -66,7 +66,7 @@ class ChannelNorm(nn.Module):
 
 
 class Pointwise(nn.Module):
-    """A 1×1 convolution whose weight is a plain matrix, as optimizers of matrices want it."""
+    """A 1×1 convolution whose weight is a plain matrix, as optimizers for matrices need it."""
 
     last = False
 
@@ -83,7 +83,7 @@ class Pointwise(nn.Module):
 
 
 class ConvBlock(nn.Module):
-    """Depth-wise convolution, wider across than down as writing is, then two 1×1; the question may scale in between."""
+    """Depth-wise convolution, wider than high like writing, then two 1×1; a question may scale features in between."""
 
     def __init__(self, width: int, kernel: tuple[int, int], query_width: int = 0, expand: int = 2) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class ConvBlock(nn.Module):
 
 
 class Match(nn.Module):
-    """Every place of a map asks every character of the question, with a residual."""
+    """Attention from every place of a map to the characters of the question, with a residual."""
 
     def __init__(self, width: int, query_width: int, inner: int, heads: int) -> None:
         super().__init__()
@@ -116,8 +116,8 @@ class Match(nn.Module):
         self.answer = Pointwise(inner, width)
 
     def forward(self, features: Tensor, words: Tensor, hidden: Tensor) -> Tensor:
-        """features (B, C, H, W), words (B or 1, L, Q), hidden (B or 1, 1, 1, L): what is added to scores, −inf for
-        padding."""
+        """Attend to the question: features (B, C, H, W), words (B or 1, L, Q), hidden (B or 1, 1, 1, L), added to the
+        scores, very low for padding."""
         rows, cols = features.shape[2:]
         key, value = self.key_value(words).expand(features.shape[0], -1, -1).chunk(2, dim=-1)
         asked = self.ask(self.norm(features)).flatten(2).transpose(1, 2)
@@ -126,7 +126,7 @@ class Match(nn.Module):
 
 
 class Relate(nn.Module):
-    """Every cell looks at every other cell, and thinks."""
+    """A transformer block: attention between all cells, then a feed-forward network."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -145,14 +145,14 @@ class Relate(nn.Module):
 
 
 def mixed_heads(heads: int, query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
-    """Attention over several heads: (B, P, D), (B, L, D), (B, L, D) → (B, P, D). hidden: what is added to scores."""
+    """Multi-head attention: (B, P, D), (B, L, D), (B, L, D) → (B, P, D). hidden: added to the scores."""
     parts = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in (query, key, value))
     mask = None if hidden is None else hidden.to(query.dtype)
     return F.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(1, 2).flatten(2)
 
 
 class QuestionReader(nn.Module):
-    """Characters → a vector for each of them, which knows its neighbours and the whole, and one for the question."""
+    """Encode characters into a vector for each, in the context of the whole question, and one for the question."""
 
     def __init__(self, alphabet: int, width: int, heads: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class QuestionReader(nn.Module):
         self.heads = heads
 
     def forward(self, ids: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, L) int64 characters, 0 = padding, and scores to add → words (B, L, Q), summary (B, Q)."""
+        """Encode (B, L) int64 characters, 0 = padding, with scores to add, into words (B, L, Q) and summary (B, Q)."""
         there = (ids > 0)[..., None].to(self.place.dtype)
         words = self.embed(ids) + self.place[:, : ids.shape[1]] * there
         for convolve, norm in zip(self.convolve, self.norms[:3], strict=True):
@@ -176,7 +176,7 @@ class QuestionReader(nn.Module):
 
 
 class ReadingScorer(Pretrained):
-    """Picture and question → relevance of every 32×32 cell."""
+    """Map picture and question to the relevance of every 32×32 cell."""
 
     config_class = ReadingScorerConfig
     config: ReadingScorerConfig
@@ -196,8 +196,8 @@ class ReadingScorer(Pretrained):
         self.read = nn.ModuleList([ConvBlock(middle, (5, 9)) for _ in range(set_up.before)])
         self.glyphs = Pointwise(middle, set_up.alphabet)
         assert self.glyphs.bias is not None
-        nn.init.constant_(self.glyphs.bias, -4.6)  # of 97 letters one or two stand in a block
-        # Letters first, then words: what matched one letter asks its neighbours, and asks the question once more.
+        nn.init.constant_(self.glyphs.bias, -4.6)  # of 97 letters, one or two are in a block
+        # Letters first, then words: after matching letters, places see their neighbours and match again.
         inner = middle // 2 // (set_up.heads // 2) * (set_up.heads // 2)
         self.matches = nn.ModuleList([Match(middle, query, inner, set_up.heads // 2) for _ in range(2)])
         self.spell = nn.ModuleList([ConvBlock(middle, (3, 11), query) for _ in range(set_up.after)])
@@ -211,16 +211,16 @@ class ReadingScorer(Pretrained):
         self.spreads = nn.ModuleList([ConvBlock(wide, (7, 7), query) for _ in range(set_up.coarse)])
         self.last = ChannelNorm(wide)
         self.head = Pointwise(wide, 1)
-        # Most cells do not matter: start there, so that the first steps do not unlearn a map of halves.
+        # Start with low relevance everywhere, because most cells do not matter.
         assert self.head.bias is not None
         nn.init.constant_(self.head.bias, -4.0)
 
     def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
-        """(B, 3, H, W) uint8 or in [0, 1], H and W multiples of 32; (B, L) characters → logits (B, H / 32, W / 32)."""
+        """Map (B, 3, H, W) uint8 or in [0, 1], sides multiples of 32, and (B, L) characters to logits of the cells."""
         return self.find(self.see(pictures), question_ids)
 
     def see(self, pictures: Tensor) -> Tensor:
-        """What is read of pictures, whatever is asked: (B, C, H / 8, W / 8)."""
+        """Compute the features of pictures, without a question: (B, C, H / 8, W / 8)."""
         pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures
         features = self.stem((pixels - 0.5) * 2)
         for block in self.fine:
@@ -231,7 +231,7 @@ class ReadingScorer(Pretrained):
         return features
 
     def find(self, features: Tensor, question_ids: Tensor) -> Tensor:
-        """The logits (B, H / 32, W / 32) of questions (B, L), or of one for all (1, L), about what `see` gave."""
+        """Compute logits (B, H / 32, W / 32) for questions (B, L), or one for all (1, L), from the result of `see`."""
         ids = lower_case(question_ids[:, :QUESTION])
         hidden = torch.where(ids > 0, 0.0, -1e4)[:, None, None, :]
         words, summary = self.question(ids, hidden)
@@ -251,11 +251,11 @@ class ReadingScorer(Pretrained):
 
     @torch.no_grad()
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
-        """Relevance (B, rows, cols) in [0, 1]; pictures of any size, padded by repeating the edge."""
+        """Compute relevance (B, rows, cols) in [0, 1] of pictures of any size, padded by repeating the edge."""
         return self.forward(self.padded(pictures), question_ids).float().sigmoid()
 
     def padded(self, pictures: Tensor) -> Tensor:
-        """Pictures (B, 3, H, W) of any size as `see` takes them."""
+        """Convert and pad pictures (B, 3, H, W) of any size for `see`."""
         bottom, right = -pictures.shape[2] % CELL, -pictures.shape[3] % CELL
         pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures.float()
         if bottom or right:
@@ -264,8 +264,8 @@ class ReadingScorer(Pretrained):
 
 
 def position_waves(features: Tensor, waves: int) -> Tensor:
-    """(B, C, rows, cols) → (1, 4 waves, rows, cols): sine and cosine of every row and column, wavelengths from 3 cells
-    upwards. Products of such features depend on how far apart two cells are."""
+    """Return (1, 4 waves, rows, cols) for (B, C, rows, cols): sine and cosine of every row and column, wavelengths from
+    3 cells upwards. Products of such features depend on the distance of two cells."""
     rows, cols = features.shape[2:]
     rates = 2 * math.pi / (3 * 1.7 ** torch.arange(waves, device=features.device, dtype=torch.float32))
     down = torch.arange(rows, device=features.device)[None] * rates[:, None]
@@ -278,14 +278,14 @@ def position_waves(features: Tensor, waves: int) -> Tensor:
 # ---- on a GPU --------------------------------------------------------------------------------------------------------
 
 MOST_GRAPHS = 4
-# Pixels of a batch that is recorded: launching takes longer than the work of smaller ones, and memory is held for each.
+# Maximum pixels of a batch to record: for smaller ones launching kernels takes longer than the work; each holds memory.
 MOST_RECORDED = 12 * 1024 * 1024
 
 
 class SplitDepthwise(nn.Module):
-    """A depth-wise convolution that is wider across than down, as square ones side by side.
+    """A depth-wise convolution that is wider than high, split into square ones side by side.
 
-    With channels last a GPU has fast kernels only for small square ones: 3×11 takes 1 066 µs at once and 330 in parts.
+    In channels-last format GPUs have fast kernels only for small squares: 3×11 takes 1 066 µs whole and 330 split.
     """
 
     def __init__(self, whole: nn.Conv2d) -> None:
@@ -309,7 +309,7 @@ class SplitDepthwise(nn.Module):
 
 
 def for_gpu(scorer: ReadingScorer) -> ReadingScorer:
-    """Copy a scorer for a GPU: half precision, which is enough to choose by, and channels last."""
+    """Copy a scorer for a GPU, in half precision, which suffices for relevance, and in channels-last format."""
     made = copy.deepcopy(scorer)
     for module in made.modules():
         if isinstance(module, ChannelNorm | Pointwise):
@@ -321,8 +321,8 @@ def for_gpu(scorer: ReadingScorer) -> ReadingScorer:
 
 
 def recorded(scorer: ReadingScorer) -> Callable[[Tensor, Tensor], Tensor]:
-    """`score` of a scorer on a CUDA device. A size that comes again is replayed from a graph: launching its kernels
-    would take longer than running them."""
+    """Return `score` of a scorer for a CUDA device. A size that comes again is replayed as a CUDA graph, because
+    launching its kernels would take longer than running them."""
     graphs = Recordings(MOST_GRAPHS, "the scorer")
 
     def score(pictures: Tensor, question_ids: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""The source "scorer": the learned map of picture and question, of a folder of weights, on any device.
+"""The source "scorer": run the scorer of a folder of weights on any device.
 
-On a processor it runs without torch (`onnx_scorer`), elsewhere as `ReadingScorer`.
+On a CPU it runs without torch (`onnx_scorer`), elsewhere as `ReadingScorer`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _holds_scorer(folder: Path) -> bool:
-    """Whether a folder holds the weights of a scorer, as its config.json says."""
+    """Return whether a folder has the weights of a scorer, by its config.json."""
     try:
         return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind") == "ReadingScorer"
     except (OSError, ValueError, AttributeError):
@@ -38,14 +38,14 @@ def _holds_scorer(folder: Path) -> bool:
 
 
 def scorer_beside(folder: Path) -> Path | None:
-    """The scorer that was trained together with the model in `folder`, where there is one."""
+    """Return the folder of the scorer that was trained with the model in `folder`, if there is one."""
     beside = folder.parent / SCORER
     return beside if _holds_scorer(beside) else None
 
 
-@cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
+@cache  # loaded once a process; callers must not change its weights
 def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
-    """A trained scorer in single precision: `score(pictures, question_ids)` is its map."""
+    """Load a trained scorer in single precision; `score(pictures, question_ids)` computes its map."""
     from .reading_scorer import ReadingScorer
 
     return ReadingScorer.from_pretrained(folder).float().to(device)
@@ -53,7 +53,7 @@ def load_scorer(folder: Path, device: str = "cpu") -> ReadingScorer:
 
 @cache
 def gpu_score(folder: Path, device: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Its `score` for a CUDA device, in half precision and by graphs."""
+    """Return `score` of a scorer for a CUDA device, in half precision and with CUDA graphs."""
     from .reading_scorer import for_gpu, recorded
 
     return recorded(for_gpu(load_scorer(folder)).to(device))
@@ -78,7 +78,7 @@ class ScorerRelevance:
         return self.of_scene(Scene(picture), query)
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
-        """The same for a scene; on a processor without torch, where the folder holds the graphs."""
+        """Compute the relevance of a scene; on a CPU without torch, if the folder has the graphs."""
         given = scene.given
         device = scene.device if isinstance(given, np.ndarray) else given.device
         if str(device) != "cpu" or not all((self.folder / name).is_file() for name in GRAPHS):
@@ -88,21 +88,21 @@ class ScorerRelevance:
         return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
     def of_scenes(self, scenes: Sequence[Scene], queries: Sequence[str]) -> list[Relevance]:
-        """The same for pictures of one size, in one pass."""
+        """Compute the relevance of pictures of one size in one pass."""
         import torch
 
         pictures = torch.stack([scene.tensor for scene in scenes]) if len(scenes) > 1 else scenes[0].tensor[None]
         device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
-        same = len(set(queries)) == 1  # one question about all of them is read once
+        same = len(set(queries)) == 1  # encode one question about all of them once
         ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]])
-        if not pictures.is_cuda:  # on a GPU one length for all: every other one would be another graph
+        if not pictures.is_cuda:  # on a GPU one length for all, because every length would need its own graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
         ids = ids.to(device, non_blocking=True)
         here = self.folder, str(device)
         score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
         with torch.no_grad():
             size = view_size(given)
-            likely = score(reduced_batch(pictures, size), ids)  # a device works on it while the letters are sensed
+            likely = score(reduced_batch(pictures, size), ids)  # the device computes while the CPU measures letters
             sizes = [reading_size(scene.levels, scene.letters) for scene in scenes]
             maps = list(likely.float().cpu().numpy())
             for number in (number for number, own in enumerate(sizes) if own != size):
@@ -118,8 +118,8 @@ class ScorerRelevance:
 
 
 def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-    """The source "scorer": the one that was trained with the model, else the one that comes with the library. Pictures
-    of one size on a GPU are looked at together."""
+    """Compute the source "scorer", with the scorer trained with the model, else the bundled one. Pictures of one size
+    on a GPU are processed together."""
     scorer = scenes[0].scorer or ScorerRelevance.bundled()
     on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
     if not isinstance(scorer, ScorerRelevance):

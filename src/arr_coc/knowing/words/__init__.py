@@ -1,1 +1,1 @@
-"""The source "words": where the words of a page answer the question."""
+"""The source "words": find the words of a page that answer the question."""

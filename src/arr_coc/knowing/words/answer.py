@@ -1,9 +1,9 @@
-"""The answer as it is written on the page: copied from its words, with how sure that is.
+"""Copy the answer from the words of a page, with its probability of being right.
 
 copied_answer(words, "What is the total?")     → WordsAnswer("$36.90", sureness 0.93, the boxes of its words)
 
-A model that reads pixels may misread a digit; a text layer does not. The chooser says which words are the answer. How
-sure it may be was fitted on drawn pages of layouts that it had not seen.
+A model that reads pixels may misread a digit; a text layer does not. The chooser says which words are the answer. Its
+sureness was calibrated on drawn pages of layouts that it had not seen.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...pictures.words import Words
 from .chooser import MOST_WORDS, WEIGHTS, PageBoard, ask_board, choose, matches, page_board, spans_of, under, weights_of
 from .kinds import parts_of, question_parts
 
-_judged = ByteStore(16 << 20)  # the map, the weighing and the answer ask the same
-# The sureness from which words by OCR count more than the scorer.
+_judged = ByteStore(16 << 20)  # the map, the balancing and the answer need the same result
+# Sureness above which words by OCR count more than the scorer.
 EVEN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class WordsAnswer:
-    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1.
-    by_ocr: the words were read by OCR."""
+    """A copied answer. text: the words in reading order. sureness: its probability of being right. boxes: (n, 4) of its
+    words in 0–1. by_ocr: whether the words were read by OCR."""
 
     text: str
     sureness: float
@@ -40,13 +40,13 @@ def copied_answer(
     """Find the words of a page that answer a question.
 
     Args:
-        words: of the page.
-        query: the question.
-        relevance: (rows, cols) the scorer's map of the page, where there is one.
-        weights: of a chooser of one's own.
+        words: The words of the page.
+        query: The question.
+        relevance: (rows, cols), the scorer's map of the page, if there is one.
+        weights: The weights of the chooser.
 
     Returns:
-        The likeliest words, in reading order; None where the page has no words.
+        The likeliest words, in reading order; None if the page has no words.
 
     Example:
         >>> copied_answer(as_words("invoice.hocr"), "What is the total?").text
@@ -66,7 +66,7 @@ def copied_answer(
 def judged(
     words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
 ) -> tuple[PageBoard, np.ndarray]:
-    """The page as the chooser reads it, and its (N + 1, 4) logits. Of a page with many words those that may matter."""
+    """Return the page as the chooser reads it, and its (N + 1, 4) logits; of many words only those that may matter."""
 
     def read() -> tuple[PageBoard, np.ndarray]:
         page = page_board(words, None if len(words) <= MOST_WORDS else near_question(words, query, relevance))
@@ -77,14 +77,14 @@ def judged(
 
 
 def near_question(words: Words, query: str, relevance: np.ndarray | None = None) -> np.ndarray:
-    """(MOST_WORDS,) numbers of the words nearest to what the question names, and of those that the map points at."""
+    """Return the numbers (MOST_WORDS,) of the words nearest to what the question names, and of those on the map."""
     parts, weight = question_parts(query)
     shared = matches([parts_of(text) for text in words.texts], parts)[..., 0]
     strength = np.einsum("pn,p->n", shared, weight / (1 + np.log(np.maximum(1, (shared > 0.8).sum(1)))))
     anchors = np.argsort(-strength, kind="stable")[:48]
     middle = (words.scaled[:, :2] + words.scaled[:, 2:]) / 2
     high = np.median(words.scaled[:, 3] - words.scaled[:, 1])
-    # Along a line and down a column a value may be far from what names it.
+    # Along a line and down a column, a value may be far from its label.
     aside, down = (np.abs(middle[:, None, axis] - middle[None, anchors, axis]) / high for axis in (0, 1))
     apart = np.minimum(aside + 8 * down, 3 * aside + down)
     worth = (strength[anchors] * np.exp(-apart / 40)).max(1) + 1e-6 * strength
@@ -95,8 +95,8 @@ def near_question(words: Words, query: str, relevance: np.ndarray | None = None)
 
 
 def answer_shares(words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS) -> np.ndarray:
-    """(N, 2) float32 in 0–1: how likely each word of a page is part of the answer (the rest: it is not on this page),
-    and how likely each is part of what names it (a label, the heads of row and column). relevance: the scorer's map."""
+    """Return (N, 2) float32 in 0–1: the probability that each word is part of the answer (the rest: that it is not on
+    this page), and part of its label (or the heads of its row and column). relevance: the scorer's map."""
     found = np.zeros((len(words), 2), np.float32)
     if len(words):
         page, logits = judged(words, query, relevance, weights)
@@ -110,6 +110,6 @@ def answer_shares(words: Words, query: str, relevance: np.ndarray | None = None,
 
 
 def sureness_of_words(words: Words, query: str, relevance: np.ndarray | None = None) -> float:
-    """How sure the words are of their answer, beside what it takes to be believed as far as the scorer."""
+    """Return the sureness of the words' answer, relative to the one at which they count as much as the scorer."""
     copied = copied_answer(words, query, relevance)
     return (0.0 if copied is None else copied.sureness) - EVEN

@@ -1,9 +1,9 @@
-"""The chooser: which words of a page answer a question, and how sure that is.
+"""The chooser: a network that says which words of a page answer a question, and how sure that is.
 
 A small transformer reads the question, the page's words with their boxes, and the scorer's map under each of them. It
-points at the first word of the answer and says where the answer goes on. Attention knows where words stand to each
-other (left, above, in one line) and which words of the page are those of the question. It was taught on drawn pages
-only: `arr-coc train words`.
+points at the first word of the answer and at each word that follows. Its attention uses the relative positions of words
+(left, above, in one line) and which words of the page are those of the question. It was trained on drawn pages only:
+`arr-coc train words`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ HEADS = 8
 MOST_WORDS, MOST_PARTS = 320, 24
 LONGEST = 40  # words of an answer
 GRAMS, BUCKETS = 12, 8192
-# Between two words, in heights of a line: gaps along the line, and steps from line to line.
+# Bins for the distance of two words, in heights of a line: gaps along the line, and steps from line to line.
 GAPS, STEPS = np.array([0.6, 2.0, 6.0, 20.0]), np.array([0.5, 1.6, 3.0, 6.0, 15.0])
-RELATIONS = 11 * 11 + 3 + 1  # places, three inside a phrase, and one for all that is no pair of words
+RELATIONS = 11 * 11 + 3 + 1  # positions, three inside a phrase, and one for all other pairs
 OWN = 18 + 2 * len(KINDS)  # features of a word alone
-UNDER = 5  # of the map under it
-MATCHED = 5  # of what it shares with the question
+UNDER = 5  # features of the map under it
+MATCHED = 5  # features of its match with the question
 FEATURES = OWN + UNDER + MATCHED + 3 + len(ASKS)
 
 
 @dataclass(frozen=True, eq=False)
 class PageBoard:
-    """What the chooser knows of a page before any question. N words in reading order.
+    """Features of a page without a question. N words in reading order.
 
-    order: (N,) int64 their numbers on the page. grams: (N, GRAMS) int64. own: (N, OWN) float32. relations: (N, N)
-    uint8, how the second word stands to the first. right, below: (N,) int64, where a text goes on in its line, and on
-    the next one; N where it does not. parts: of each word.
+    order: (N,) int64, their numbers on the page. grams: (N, GRAMS) int64. own: (N, OWN) float32. relations: (N, N)
+    uint8, the position of the second word relative to the first. right, below: (N,) int64, the next word in the line,
+    and the first of the next line; N if there is none. parts: of each word.
     """
 
     order: np.ndarray
@@ -65,7 +65,7 @@ class PageBoard:
 
 @dataclass(frozen=True, eq=False)
 class AskedBoard:
-    """A page with a question: T = P + N tokens, those of the question first.
+    """Features of a page with a question: T = P + N tokens, those of the question first.
 
     grams: (T, GRAMS). features: (T, FEATURES). relations: (N, N). match: (P, N, 2), same and related.
     """
@@ -77,13 +77,13 @@ class AskedBoard:
 
     @property
     def asked(self) -> int:
-        """Tokens of the question."""
+        """Number of tokens of the question."""
         return self.match.shape[0]
 
 
 @lru_cache(maxsize=32768)
 def grams_of(text: str) -> tuple[int, ...]:
-    """Numbers of the pieces of a word, 0 for none: the whole, its shape, and runs of three letters; figures alike."""
+    """Hash the pieces of a word, 0 for none: the whole, its shape, and trigrams; all digits count as the same."""
     shape = "".join("9" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in text)
     squeezed = "".join(letter for at, letter in enumerate(shape) if shape[at - 1 : at] != letter)
     word = "".join("0" if c.isdigit() else c for c in plain(text).strip(".,:;()[]'\"?!"))
@@ -94,7 +94,7 @@ def grams_of(text: str) -> tuple[int, ...]:
 
 
 def page_board(words: Words, keep: np.ndarray | None = None) -> PageBoard:
-    """Lay out a page that has words. keep: numbers of the words that are read; all by default."""
+    """Compute the features of a page. keep: numbers of the words to read; all by default."""
     number = np.arange(len(words)) if keep is None else keep
     boxes, phrases = words.scaled[number].astype(np.float64), words.phrases[number]
     tops = np.full(int(phrases.max()) + 1, np.inf)
@@ -111,7 +111,7 @@ def page_board(words: Words, keep: np.ndarray | None = None) -> PageBoard:
 
 
 def _onward(boxes: np.ndarray, phrase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) the next word of the same phrase, and the first word of the phrase below; N where there is none."""
+    """Return (N,) the next word of the same phrase, and the first word of the phrase below; N if there is none."""
     number = len(boxes)
     right = np.full(number, number)
     below = np.full(number, number)
@@ -137,7 +137,7 @@ def _onward(boxes: np.ndarray, phrase: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def relations_of(boxes: np.ndarray, phrase: np.ndarray) -> np.ndarray:
-    """(N, N) uint8: where the second word stands, seen from the first."""
+    """Return (N, N) uint8: the position of the second word relative to the first."""
     x0, y0, x1, y1 = boxes.T
     high = np.maximum(y1 - y0, 1e-4)[:, None]
     ahead, behind = x0[None] - x1[:, None], x0[:, None] - x1[None]
@@ -155,7 +155,7 @@ def relations_of(boxes: np.ndarray, phrase: np.ndarray) -> np.ndarray:
 
 
 def _own_features(texts: Sequence[str], boxes: np.ndarray, phrase: np.ndarray, size: tuple[float, float]) -> np.ndarray:
-    """(N, OWN) float32 of each word by itself and in its phrase."""
+    """Compute (N, OWN) float32 features of each word by itself and in its phrase."""
     number = len(texts)
     first = np.flatnonzero(np.r_[True, phrase[1:] != phrase[:-1]])
     count = np.diff(np.r_[first, number])
@@ -186,7 +186,7 @@ def _own_features(texts: Sequence[str], boxes: np.ndarray, phrase: np.ndarray, s
 
 
 def under(map_: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """(h, w) map and (N, 4) boxes in 0–1 → (N,) its mean under each box."""
+    """Average a map (h, w) under each of the boxes (N, 4) in 0–1: (N,)."""
     rows, cols = map_.shape
     x0, y0, x1, y1 = (boxes * [cols, rows, cols, rows]).T
     seen = (overlaps(y0, y1, rows) @ map_.astype(np.float64) * overlaps(x0, x1, cols)).sum(1)
@@ -194,7 +194,7 @@ def under(map_: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 
 def _map_features(seen: np.ndarray | None, number: int) -> np.ndarray:
-    """(N, UNDER) of the map's mean under each word; zeros where there is no map."""
+    """Compute (N, UNDER) features of the map's mean under each word; zeros without a map."""
     if seen is None:
         return np.zeros((number, UNDER), np.float32)
     best = max(float(seen.max()), 1e-6)
@@ -204,7 +204,7 @@ def _map_features(seen: np.ndarray | None, number: int) -> np.ndarray:
 
 
 def matches(parts: Sequence[tuple[str, ...]], asked: Sequence[str]) -> np.ndarray:
-    """(P, N, 2) how surely each word is each part of the question, and whether it means about the same, 0–1."""
+    """Return (P, N, 2) in 0–1: how surely each word equals each part of the question, and whether it is a synonym."""
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import cdist
 
@@ -220,7 +220,7 @@ def matches(parts: Sequence[tuple[str, ...]], asked: Sequence[str]) -> np.ndarra
                 same[row, column] = related[row, column] = 1.0
             elif stems[column] == stemmed:
                 same[row, column] = 0.95
-            elif part.isdigit() or other == f"sub{part}":  # a number is that number or another one
+            elif part.isdigit() or other == f"sub{part}":  # numbers must match exactly
                 same[row, column] = 0.0
             elif len(part) > 3 and len(other) > 3 and (part in other or other in part):
                 same[row, column] = max(same[row, column], 0.75)
@@ -235,11 +235,11 @@ def matches(parts: Sequence[tuple[str, ...]], asked: Sequence[str]) -> np.ndarra
 
 
 def ask_board(page: PageBoard, query: str, seen: np.ndarray | None = None) -> AskedBoard:
-    """Add a question. seen: (N,) mean of the scorer's map under each word, in the page's order."""
+    """Add a question to the features of a page. seen: (N,) mean of the scorer's map under each word, in its order."""
     asked, weight = question_parts(query, MOST_PARTS)
     match = matches(page.parts, asked)
     sure = match[..., 0] > 0.8
-    weight = weight / (1 + 0.6 * np.log(np.maximum(1, sure.sum(1))))  # a word that stands everywhere says little
+    weight = weight / (1 + 0.6 * np.log(np.maximum(1, sure.sum(1))))  # a word that is everywhere says little
     number, asked_parts = len(page), len(asked)
     features = np.zeros((asked_parts + number, FEATURES), np.float32)
     own = (match[..., 0] * weight[:, None]).max(0)
@@ -261,7 +261,7 @@ def ask_board(page: PageBoard, query: str, seen: np.ndarray | None = None) -> As
 
 @lru_cache(maxsize=4)
 def weights_of(path: Path = WEIGHTS) -> dict[str, np.ndarray]:
-    """The weights by name, float32."""
+    """Load the weights by name, in float32."""
     verify(path.parent, [path.name])
     try:
         return {name: value.astype(np.float32) for name, value in load_file(path).items()}
@@ -270,7 +270,7 @@ def weights_of(path: Path = WEIGHTS) -> dict[str, np.ndarray]:
 
 
 def choose(board: AskedBoard, weights: dict[str, np.ndarray]) -> np.ndarray:
-    """(N + 1, 4) logits: start, right, below and named of every word; the last row's start is "not read"."""
+    """Run the network: (N + 1, 4) logits (start, right, below, label) of every word; the last row is "not here"."""
     asked_parts, pieces = board.asked, weights["pieces.weight"]
     count = np.maximum((board.grams > 0).sum(1, keepdims=True), 1)
     spelled = (pieces[board.grams] * (board.grams > 0)[..., None]).sum(1) / np.sqrt(count)
@@ -305,7 +305,7 @@ def _norm(values: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.n
 
 
 def spans_of(page: PageBoard, logits: np.ndarray, most: int = 1) -> list[tuple[list[int], float]]:
-    """The likeliest answers as places of words, the best first, each with the probability that the network gives it."""
+    """Return the likeliest answers as lists of words, best first, each with its probability by the network."""
     starts = np.exp(logits[:, 0] - logits[:, 0].max())
     starts = starts / starts.sum()
     onward = 1 / (1 + np.exp(-np.clip(logits[:, 1:3], -30, 30)))

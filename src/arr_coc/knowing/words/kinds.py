@@ -1,6 +1,6 @@
-"""What kind of value a word is (a date, an amount, …), what kind a question asks for, and which words mean the same.
+"""Classify words as kinds of values (date, amount, …), find the kind that a question asks for, and list synonyms.
 
-No vectors and no download: plain patterns, and the tables of `kinds.toml`. Everything is written for numpy arrays of
+No embeddings and no download: regular expressions, and the tables of `kinds.toml`. Results are numpy arrays of
 flags.
 """
 
@@ -17,7 +17,7 @@ from ..language.tables import plain, read_table
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
-# Kind → a pattern that the whole of a word or of a phrase must match, in lower case.
+# Kind → a pattern that a whole word or phrase must match, in lower case.
 PATTERNS: dict[str, str] = {
     "date": rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}"
     rf"|(?:\w{{3,9}},? )?(?:(?:{MONTHS})[a-z]*\.? \d{{1,2}},?(?: \d{{2,4}})?"
@@ -35,7 +35,7 @@ PATTERNS: dict[str, str] = {
     r"(?:mm|cm|m|km|kg|g|mg|lbs?|oz|ml|l|in\.?|ft|°[cf]|v|w|hz|psi|min|hours?|h|days?|weeks?|ppm)",
     "yes": r"yes|no|x|n/a|none|✓|☒|☑",
 }
-# Kinds that need letters as they are: names of people, firms and places, capitals and figures.
+# All kinds; the last two depend on upper case: names, and words without digits.
 KINDS = (*PATTERNS, "name", "words")
 _COMPILED = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _NAME = re.compile(
@@ -46,7 +46,7 @@ _TABLE = read_table(Path(__file__).with_suffix(".toml"))
 ASKED = {kind: tuple(" ".join(words.split()).split(", ")) for kind, words in _TABLE["asks"].items()}
 ASKS = tuple(ASKED)
 
-# Words that mean about the same on a page: the numbers of their groups.
+# Word → the groups of synonyms that it belongs to.
 GROUPS: dict[str, frozenset[int]] = {}
 for _place, _line in enumerate(_TABLE["same"].strip().splitlines()):
     for _word in _line.split():
@@ -58,19 +58,19 @@ _PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
 
 @lru_cache(maxsize=8192)
 def parts_of(text: str) -> tuple[str, ...]:
-    """The comparable parts of a word: lower case, without accents and punctuation. "Zip/Postcode:" → zip, postcode."""
+    """Split a word into comparable parts: lower case, no accents or punctuation. "Zip/Postcode:" → zip, postcode."""
     return tuple(_PARTS.findall(plain(text)))
 
 
 def question_parts(query: str, most: int = 24) -> tuple[list[str], np.ndarray]:
-    """The last parts of a question, and (P,) what each is worth: words that ask without naming are worth little."""
+    """Return the last parts of a question and their weights (P,); words that name nothing have a low weight."""
     parts = [part for word in query.split() for part in parts_of(word)][-most:] or ["?"]
     return parts, np.array([0.15 if part in ASKING else 1.0 for part in parts], np.float32)
 
 
 @lru_cache(maxsize=8192)
 def stem(part: str) -> str:
-    """Without the endings of plurals and of verbs; short words as they are."""
+    """Remove endings of plurals and verbs; short words stay as they are."""
     for ending, least in (("ies", 5), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
         if part.endswith(ending) and len(part) >= least and not part.endswith("ss"):
             return part.removesuffix(ending) + ("y" if ending == "ies" else "")
@@ -79,19 +79,19 @@ def stem(part: str) -> str:
 
 @lru_cache(maxsize=8192)
 def kinds_of(text: str) -> tuple[bool, ...]:
-    """Which of `KINDS` a word or a phrase is, as a whole."""
+    """Return for each of `KINDS` whether a word or phrase as a whole is of that kind."""
     bare = text.strip(" ,;:")
     found = [bool(_COMPILED[kind].fullmatch(bare.lower())) for kind in PATTERNS]
     return (*found, bool(_NAME.fullmatch(bare)), not any(map(str.isdigit, bare)))
 
 
 def word_kinds(texts: Sequence[str]) -> np.ndarray:
-    """(N, kinds) float32."""
+    """Return `kinds_of` for each text, (N, kinds) float32."""
     return np.array([kinds_of(text[:64]) for text in texts], dtype=np.float32).reshape(len(texts), len(KINDS))
 
 
 def asked_kinds(query: str) -> np.ndarray:
-    """(asks,) float32: which of `ASKS` a question asks for."""
+    """Return (asks,) float32: which of `ASKS` a question asks for."""
     lowered = " ".join(query.lower().split())
     words = {*re.findall(r"[\w-]+\.?", lowered), *re.findall(r"\w+", lowered)}
     found = [any(said in (lowered if " " in said else words) for said in several) for several in ASKED.values()]
@@ -104,7 +104,7 @@ _SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "million": 1e6, "billion": 1e9, "thous
 
 
 def number_of(text: str) -> float:
-    """The number that a word or phrase is ("1,204.5", "34%", "$12"); not a number where it is none."""
+    """Parse the number of a word or phrase ("1,204.5", "34%", "$12"); NaN if it is not one."""
     found = _FIGURE.search(text) if any(kinds_of(text)[place] for place in _FIGURES) else None
     if found is None:
         return float("nan")
@@ -112,7 +112,7 @@ def number_of(text: str) -> float:
     digits = re.sub(r"[^\d.,]", "", found[0]).strip(".,")
     place = max(digits.rfind(","), digits.rfind("."))
     mark = digits[place] if place >= 0 else ""
-    # The last mark parts thousands where there are several of its kind, or in 1,204.
+    # The last mark separates thousands if there are several of its kind, or as in 1,204.
     if not mark or digits.count(mark) > 1 or (mark == "," and "." not in digits and len(digits) - place == 4):
         place = len(digits)
     whole, part = (re.sub(r"\D", "", one) for one in (digits[:place], digits[place:]))

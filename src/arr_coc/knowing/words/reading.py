@@ -1,6 +1,6 @@
-"""Read the words of a picture where that is likely to pay: the lines that the scorer points at.
+"""Read the words of a picture by OCR if that is likely to help: the lines that the scorer points at.
 
-What was read is weighed with the scorer's map: see `balancing.choosing`.
+They are then weighed with the scorer's map: see `balancing.choosing`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from ..registry import as_relevance
 from ..scene import Scene
 from ..scorer.source import scorer_maps
 
-# Pixels of a capital in the middle, below which nothing can be read; and letters, below which the scorer sees all.
+# Median height of capitals below which nothing can be read, and number of letters below which the scorer suffices.
 LEAST_HEIGHT, LEAST_LETTERS = 3.0, 60
 
 
 def reading_pays(scene: Scene) -> bool:
-    """Whether a picture is no photograph and has type that can be read, by its finest pixels."""
+    """Return whether a picture is not a photograph and has legible type, at its full resolution."""
     letters = letters_of(scene.page_pixels)
     enough = bool(letters) and letters.ground.sum() >= LEAST_LETTERS and letters.median() >= LEAST_HEIGHT
     return enough and scene.odds <= 0
 
 
 def with_words(scene: Scene, query: str) -> Scene:
-    """The same scene with the words of its `ocr` most relevant lines, where they are not known and reading pays.
+    """Return the scene with the words of its `ocr` most relevant lines, if no words are known and reading pays.
 
-    The scorer's map of the question, which says which lines these are, is kept as `pointed`.
+    The scorer's map for the question, which selects the lines, is kept as `pointed`.
     """
     if not scene.ocr or scene.words is not None or not scene.choosing or scene.given is None:
         return scene
@@ -38,6 +38,6 @@ def with_words(scene: Scene, query: str) -> Scene:
     pointed = as_relevance(found, query, "").map
     try:
         words = ocr_words(scene.page_pixels, pointed, scene.ocr)
-    except InputError as error:  # a damaged reader is no reason to refuse
+    except InputError as error:  # continue without OCR if its models are damaged
         return replace(scene, ocr=0, remark=f"no words were read: {error}")
     return replace(scene, words=words if len(words) else None, ocr=0, pointed=pointed)

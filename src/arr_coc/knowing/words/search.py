@@ -1,4 +1,4 @@
-"""Plain text search over the pages of a document."""
+"""Search the pages of a document as plain text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from .kinds import ASKS, GROUPS, PATTERNS, asked_kinds, kinds_of, parts_of, question_parts, stem
 
-# How soon more of the same word adds nothing, and how much a long page is held against it.
+# BM25's saturation of repeated words (k1), and penalty for long pages (b).
 SATURATION, LENGTH = 1.2, 0.5
-# What a word of the same group is worth beside the very word, and one that only holds it.
+# Weight of a synonym, and of a word that only contains the one searched.
 KINDRED, INSIDE = 0.5, 0.5
-# What a page gains by values of the kind that is asked for, where no word of the question says more.
+# Score for values of the kind that is asked for, if no word of the question matches well.
 OF_KIND = 0.05
 
 
 def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
-    """(pages,) how well plain text search (BM25) finds the question on each page; words of one meaning count too."""
+    """Return (pages,) scores of plain text search (BM25) for the question on each page; synonyms count, too."""
     parts, weights = question_parts(query)
-    counted = [Counter(parts_of.__wrapped__(text)) for text in texts]  # whole pages are not kept
+    counted = [Counter(parts_of.__wrapped__(text)) for text in texts]  # not cached for whole pages
     lengths = np.array([sum(one.values()) for one in counted], dtype=np.float64)
     scores = np.zeros(len(texts))
     if not lengths.any():
@@ -45,7 +45,7 @@ def text_scores(texts: Sequence[str], query: str) -> np.ndarray:
 
 
 def _alike(part: str, vocabulary: dict[str, None]) -> dict[str, float]:
-    """Which words of the pages stand for a part of the question, and how surely."""
+    """Return the words of the pages that match a part of the question, with their weights."""
     stemmed, groups, long = stem(part), GROUPS.get(part, frozenset()), len(part) > 3 and not part.isdigit()
     worth: dict[str, float] = {}
     for other in vocabulary:

@@ -1,4 +1,4 @@
-"""The source "words": where the answer to a question is written on a page whose words are known."""
+"""The source "words": map where the answer to a question is on a page whose words are known."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .answer import answer_shares
 from .chooser import WEIGHTS
 
 MAP_SIDE = 256
-NAMED = 0.1  # what a word that names the answer is worth beside the answer
+NAMED = 0.1  # weight of a label beside the answer itself
 
 
 def paint(words: Words, values: np.ndarray) -> np.ndarray:
-    """(N,) values → map (rows, cols) float32 in [0, 1] that covers the page: each word's value over its own ground.
+    """Paint values (N,) into a map (rows, cols) float32 in [0, 1] of the page, each over the box of its word.
 
-    A cell's mean is then what a look at it is worth: how much of the answer it is likely to show.
+    The mean over a cell is then the expected share of the answer that it shows.
     """
     height, width = words.size
     rows, cols = (max(1, round(MAP_SIDE * side / max(height, width))) for side in (height, width))
@@ -32,13 +32,13 @@ def paint(words: Words, values: np.ndarray) -> np.ndarray:
 
 
 def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
-    """The words that are likely the answer first, then what names it; nothing on blank ground. (N, 2) of
-    `answer_shares` → (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`."""
+    """Turn (N, 2) of `answer_shares` into a map (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`: high on the
+    likely answer, lower on its label, zero on blank ground."""
     return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1))
 
 
 def origin(words: Words) -> str:
-    """Where words come from, and what reading them cost."""
+    """Describe where words come from, and how long reading them took."""
     if not words.by_ocr:
         return words.source
     number = len(np.unique(words.lines))
@@ -47,7 +47,7 @@ def origin(words: Words) -> str:
 
 
 def words_relevance(scene: Scene, query: str, weights: Path = WEIGHTS) -> Relevance:
-    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has.
+    """Compute the source "words", with known words, else by OCR. A picture without words gets the map "detail".
     weights: of the chooser."""
     size = (scene.pixels.shape[0], scene.pixels.shape[1])
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
