@@ -80,8 +80,8 @@ def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -
         strategy_options=options.strategy_options,
     )
     decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
-    allocation = replace(allocation, scale=distance.scale, full=view.frame.full, **decided)
-    return Decision(allocation, distance).noted(*distance.notes)
+    found = Decision(replace(allocation, scale=distance.scale, full=view.frame.full, **decided), distance)
+    return found.noted(*distance.notes) if distance.notes else found
 
 
 def _as_needed(view: View, known: Relevance | Array, query: str, most: int, options: Options) -> Decision:

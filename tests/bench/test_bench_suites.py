@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from PIL import Image
 
 from arr_coc.attending.allocate import allocate
 from arr_coc.core.errors import InputError
+from arr_coc.pictures.ocr import ocr_words
 from arr_coc_lab.bench import fading, hypotheses, needle, rivals, speed, video
 from arr_coc_lab.bench.peers import bench as peers_bench
 from arr_coc_lab.bench.questions import load_questions, parse_limits, table_questions
@@ -245,7 +247,7 @@ def test_pack_stands_beside_what_others_do_and_beside_attach(signs: Path) -> Non
     rows = {row.system: row for row in report.rows}
     assert set(rows) == {"full", *rivals.WAYS}
     most = rows["full"].tokens / 4
-    assert all(0 < row.tokens <= most for name, row in rows.items() if name not in ("full", rivals.TEXT))
+    assert all(0 < row.tokens <= most for name, row in rows.items() if name not in ("full", *rivals.TEXTS))
     assert rows["attached"].scores["exact"] == 1
     assert rows["pack"].scores["prefix"] == rows["pack"].scores["clicks"] == 1
     (line,) = report.tables[-1].rows
@@ -253,6 +255,24 @@ def test_pack_stands_beside_what_others_do_and_beside_attach(signs: Path) -> Non
     assert line["kept"] == (rows["pack"].scores["exact"] == 1)
     alone = bench("rivals", data=(str(signs),), ways=("smaller",))
     assert {row.system for row in alone.rows} == {"smaller picture"}
+
+
+def test_drawn_pages_stand_in_where_no_data_is_given() -> None:
+    report = bench("rivals", limit=2, seed=3, ways=("text",))
+    assert {row.group for row in report.rows} == {"pages"}
+    assert len({row.question for row in report.rows}) == 2
+    (fewer,), (first, _) = (rivals.drawn_pages(number, 3) for number in (1, 2))
+    assert (fewer.text, fewer.image) == (first.text, first.image), "more pages are the same and others"
+
+
+def test_text_is_counted_by_the_tokenizer_of_the_model(signs: Path) -> None:
+    (question,) = load_questions(str(signs))
+    ask = rivals.RivalQuestion(question)
+    words = ocr_words(ask.picture.pixels).texts
+    letters = sum(len(one) + 1 for one in words)
+    assert ask.answer(rivals.TEXT, 10_000)[1] == letters
+    assert ask.answer(rivals.SHORT, 10_000)[1] == math.ceil(letters / 4)
+    assert ask.answer(rivals.TEXT, len(words[0]))[1] == 0, "the first word and its space cost one more"
 
 
 def test_screens_that_fade_cost_less_and_miss_the_cache_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,9 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import part_folder
 from arr_coc.knowing.scene import Scene
 from arr_coc.knowing.scorer.onnx_scorer import (
-    MOST_PIXELS,
     TALL,
     WANTED,
     OnnxScorer,
-    ReadingSizes,
     canvas_of,
     reading_size,
     reduced_batch,
@@ -29,7 +27,7 @@ from arr_coc.knowing.scorer.onnx_scorer import (
 )
 from arr_coc.knowing.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig, for_gpu
 from arr_coc.knowing.scorer.source import ScorerRelevance, scorer_maps
-from arr_coc.texture.type_height import letters_of
+from arr_coc.texture.type_height import READ_PIXELS, letters_of
 from arr_coc_lab.train.onnx_graphs import write_scorer_graphs
 
 SMALL = ReadingScorerConfig(
@@ -139,7 +137,7 @@ def test_large_pictures_and_tall_letters_are_reduced_and_it_is_told(exported):
     assert letters_of(pixels).median() * height / pixels.shape[0] == pytest.approx(WANTED, rel=0.05)
     assert f"{width}×{height} pixels" in ScorerRelevance(exported)(pixels, "total?").notes[0]
     height, width = reading_size(np.zeros((2000, 1524, 3), np.uint8))
-    assert height * width <= 1.01 * MOST_PIXELS
+    assert height * width <= 1.01 * READ_PIXELS
 
 
 @pytest.mark.parametrize(("em", "size"), [(14, (700, 900)), (30, (700, 900)), (64, (710, 930)), (90, (2100, 1700))])
@@ -147,7 +145,8 @@ def test_a_device_makes_the_picture_that_a_processor_makes(em: int, size: tuple[
     pages = [sheet(em, size), sheet(em + 9, size)]
     tensors = torch.from_numpy(np.stack(pages)).permute(0, 3, 1, 2)
     wanted = [reading_size(page) for page in pages]
-    assert ReadingSizes(tensors).found() == ReadingSizes(tensors / 255).found() == wanted
+    for scene, read in zip([Scene(one / 255) for one in tensors], wanted, strict=True):
+        assert reading_size(scene.levels, scene.letters) == read
     tall = [letters_of(page).median() for page in pages]
     assert [one != size for one in wanted] == [letters > TALL or max(size) > 2000 for letters in tall]
     found = (reduced_batch(tensors[:1] / 255, wanted[0])[0].permute(1, 2, 0).numpy() * 255).round().astype(int)
@@ -172,9 +171,9 @@ def test_the_scorer_of_a_gpu_finds_the_same():
 def test_pictures_on_a_device_are_scored_together_as_alone():
     scorer, rows = ScorerRelevance(part_folder("scorer")), torch.rand(2, 3, 64, 96)
     queries = ["What is the total?", "who?"]
-    together = scorer.of_batch(rows, queries)
+    together = scorer.of_scenes([Scene(row) for row in rows], queries)
     for one, tensor, query in zip(together, rows, queries, strict=True):
-        assert np.allclose(one.map, scorer.of_batch(tensor[None], [query])[0].map, atol=1e-5)
+        assert np.allclose(one.map, scorer.of_scenes([Scene(tensor)], [query])[0].map, atol=1e-5)
     scenes = [Scene(tensor, device="cuda") for tensor in rows]
     for one, other in zip(scorer_maps(scenes, queries).relevance, together, strict=True):
         assert one.query == other.query

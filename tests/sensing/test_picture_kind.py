@@ -47,7 +47,6 @@ def test_the_pictures_that_come_with_the_library_are_drawn(name):
     with files("arr_coc").joinpath(f"examples/{name}.png").open("rb") as file:
         pixels = load_picture(file.read()).pixels
     assert not is_photograph(pixels)
-    assert not is_photograph(pixels)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 5))

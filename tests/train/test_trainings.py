@@ -243,11 +243,12 @@ def trained(home, tmp_path_factory) -> Path:
 
 def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, home):
     """Two routes to one map: by torch, and without it."""
+    from arr_coc.knowing.scene import Scene
     from arr_coc.knowing.scorer.source import ScorerRelevance
 
     pixels = np.asarray(Image.open(home / "3.png"))
     scorer = ScorerRelevance(trained)
-    by_torch = scorer.of_batch(torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None], [QUERY])[0]
+    by_torch = scorer.of_scenes([Scene(torch.from_numpy(pixels.copy()).permute(2, 0, 1))], [QUERY])[0]
     assert scorer(pixels, QUERY).map == pytest.approx(by_torch.map, abs=0.03)
     script = "import sys; sys.modules['torch'] = None\nfrom arr_coc import look\n"
     script += f"print(look({str(home / '3.png')!r}, {QUERY!r}, budget=6, relevance={str(trained)!r}))"

@@ -1,8 +1,9 @@
 """`bench rivals`: what others do with a picture before it is sent, beside pack, and pack beside attach.
 
 Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: no empty rows and columns.
-Text: as many words by OCR as the budget pays for, answered from by the chooser of words: `mini` reads no texts. Every
-other way is answered by `mini`, and none but the text reads by OCR.
+Text: as many words by OCR as the budget pays for, by the model's own tokenizer (to `mini` a letter is a token) and by
+four letters a token, as larger models count; the chooser of words answers from them, for `mini` reads no texts. Every
+other way is answered by `mini`, and none but the texts reads by OCR.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
@@ -29,20 +33,23 @@ from arr_coc.packing.packed import encode
 from arr_coc.packing.prices.tables import table_for
 from arr_coc.pictures.load import load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words, make_words
+from arr_coc.pictures.words import make_words
 
 from ..statistics import mean, ratio
+from ..worlds.office.export import write_pages
 from . import scores
 from .asking import FULL, SMALLER, eye_of, held
 from .needle import loaded
-from .questions import Question, drawn, load_questions
+from .questions import Question, by_picture, drawn, load_questions
 from .report import Quantity, Report, Score, Table, TableCell, machine_facts, share_name
 from .rows import BenchRow, Key
 from .run import Job, Plan, in_turn
 from .suite import RivalsOptions, parse_shares
 
-PACK, ATTACHED, KEYWORDS, SQUEEZED, TEXT = "pack", "attached", "keyword crop", "squeezed", "text by OCR"
-WAYS = (PACK, ATTACHED, SMALLER, KEYWORDS, SQUEEZED, TEXT)
+PACK, ATTACHED, KEYWORDS, SQUEEZED = "pack", "attached", "keyword crop", "squeezed"
+TEXT, SHORT = TEXTS = ("text by OCR", "text by OCR, four letters a token")
+WAYS = (PACK, ATTACHED, SMALLER, KEYWORDS, SQUEEZED, *TEXTS)
+DRAWN = 40  # pages, where nothing is said
 # What an answer from packed pictures is to reach of one by attach.
 BAR = 0.85
 LONGEST = 48
@@ -66,6 +73,8 @@ def plan(options: RivalsOptions) -> Plan:
         for one in load_questions(data):
             if one.answers and not held(one):
                 sets[one.group.partition("/")[0]].append(one)
+    if not options.data:
+        sets["pages"] = drawn_pages(options.limit or DRAWN, options.seed)
     limits = {} if options.limit is None else {"": options.limit}
     shares = parse_shares(options.keeps)
     cells = [(FULL, 1.0), *((name, keep) for keep in shares for name in WAYS)]
@@ -74,13 +83,27 @@ def plan(options: RivalsOptions) -> Plan:
     jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
     kinds = [Score("anls", "ANLS", baseline=PACK), Score("exact", "Exact match", baseline=PACK)]
     kinds += [Score("prefix", "Prefix kept when another question follows"), Score("clicks", "Clicks land")]
-    facts = {"seed": str(options.seed), "milliseconds": "of a processor, with the answer", **machine_facts()}
+    facts = {
+        "seed": str(options.seed),
+        "milliseconds": "of a processor, with the answer; the second text is read already",
+    }
+    facts |= machine_facts()
 
     def report(rows: list[BenchRow]) -> Report:
         spent = means_table("Spent", rows, {"tokens": "tokens", "ms": "milliseconds"})
         return Report.of(rows, kinds, facts, ("set", "way"), [spent, beside_attach(rows)])
 
     return Plan(jobs, asked, report, {"data": list(options.data), "seed": options.seed})
+
+
+def drawn_pages(number: int, seed: int) -> list[Question]:
+    """A question about each of some drawn pages, whose layouts and typefaces nothing was trained on."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_pages(folder, number, seed, "val")
+        asked = [one for one in load_questions(name) if not held(one)]
+        chosen = drawn({one[0].scene: one for one in by_picture(asked)}, {"": 1}, seed)
+        return [replace(one, image=(folder / "img" / one.scene).read_bytes()) for one in chosen]
 
 
 def means_table(title: str, rows: Sequence[BenchRow], names: Mapping[str, str]) -> Table:
@@ -144,8 +167,8 @@ class RivalQuestion:
             looked = eye.prepare(question.text, Options(budget=budget, ocr=False), look_for=question.bare)
             found = eye.answer(looked, LONGEST)
             return found.text, found.tokens
-        if system == TEXT:
-            return self.from_text(budget)
+        if system in TEXTS:
+            return self.from_text(system, budget)
         if system == PACK:  # without letters and frames: it was never shown any
             own = Options(ocr=False)
             packed = pack(self.picture, question.bare, budget, model=self.table, marks=False, options=own)
@@ -158,19 +181,17 @@ class RivalQuestion:
             shown = [pixels]
         return read_by_stock(shown, question.text), sum(map(self.table.tokens, [one.shape[:2] for one in shown]))
 
-    @cached_property
-    def words(self) -> Words:
-        """Those of the whole page, by OCR."""
-        return ocr_words(self.picture.pixels)
-
-    def from_text(self, budget: int) -> tuple[str, int]:
+    def from_text(self, system: str, budget: int) -> tuple[str, int]:
         """The answer from the page's words alone, as far as the budget reaches."""
-        lengths = np.cumsum([len(text) + 1 for text in self.words.texts])
-        kept = int(np.searchsorted(lengths, 4 * budget, side="right"))  # four characters count as a token
+        words = ocr_words(self.picture.pixels)
+        texts = [f"{text} " for text in words.texts]
+        ids = stock()[1].tokenizer(texts).input_ids if texts and system == TEXT else texts
+        spent = np.cumsum([len(one) / (1 if system == TEXT else 4) for one in ids])
+        kept = int(np.searchsorted(spent, budget, side="right"))
         if not kept:
             return "", 0
-        answer = copied_answer(make_words(self.words.texts[:kept], self.words.boxes[:kept]), self.question.bare)
-        return answer.text if answer else "", math.ceil(int(lengths[kept - 1]) / 4)
+        answer = copied_answer(make_words(words.texts[:kept], words.boxes[:kept]), self.question.bare)
+        return answer.text if answer else "", math.ceil(spent[kept - 1])
 
     def keeps_prefix(self, system: str, budget: int) -> float:
         """Whether what stands for the picture stays the same when another question is the latest one."""
@@ -193,7 +214,7 @@ class RivalQuestion:
         box = self.question.boxes[0] * np.tile(self.picture.size[::-1], 2)
         part, rows, cols = cut(system, self.picture.pixels, self.question.bare)
         shown = self.table.fit(part.shape[:2], budget)
-        if system == TEXT or shown is None:
+        if system in TEXTS or shown is None:
             return 0.0
         frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
         inside = [np.searchsorted(one, (box[axis] + box[axis + 2]) / 2) for axis, one in enumerate((cols, rows))]

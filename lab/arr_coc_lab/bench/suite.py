@@ -65,7 +65,7 @@ class RealOptions(BenchOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RivalsOptions(BenchOptions):
-    data: tuple[str, ...] = option((), "Folders or tables as for `bench real`.")
+    data: tuple[str, ...] = option((), "Folders or tables as for `bench real`. [default: 40 drawn pages]")
     limit: int | None = option(None, "Number of questions of each set, drawn by the seed.", least=1)
     ways: tuple[str, ...] = option((), "Only ways whose names contain one of these.")
     keeps: str = option("1/4", "Shares of the full tokens.")
@@ -176,7 +176,7 @@ SUITES = (
         "What others do with a picture before it is sent, beside pack, and pack beside attach, at equal tokens.",
         "The bundled mini answers, from what its own class is shown. Each first part of a source is a set.",
         (
-            "--data pages --limit 100",
+            "--limit 100",
             "--data needle pages DIR --keeps '1/4 1/8' --limit 100 --ways pack attached",
         ),
     ),

@@ -25,10 +25,10 @@ from PIL import Image
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import replacing, write_text
 from arr_coc.core.runs import PARQUET, image_of, read_rows
-from arr_coc.knowing.scorer.onnx_scorer import MOST_PIXELS
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words
+from arr_coc.texture.type_height import READ_PIXELS
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are listed one by one
@@ -172,9 +172,9 @@ def _boxes(value: object, name: str) -> np.ndarray:
 
 @lru_cache(maxsize=HELD)
 def pixels_of(image: Path | bytes) -> np.ndarray:
-    """A picture of at most `MOST_PIXELS`, as the scorer's graph reads it; those used last are kept."""
+    """A picture of at most `READ_PIXELS`, as the scorer's graph reads it; those used last are kept."""
     picture = load_picture(image)
-    scale = (MOST_PIXELS / (picture.height * picture.width)) ** 0.5
+    scale = (READ_PIXELS / (picture.height * picture.width)) ** 0.5
     if scale < 1:
         picture = load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
     return np.ascontiguousarray(picture.pixels)

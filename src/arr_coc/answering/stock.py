@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 from PIL import Image
+from transformers import BatchFeature
 
 from ..attending.distance import scaled_size
 from ..attending.frame import Frame
@@ -42,9 +43,7 @@ from .decoding import DecodingStep, end_tokens, is_lean, steps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transformers import BatchFeature
-
-    from ..realizing.base import Realized
+    from ..realizing.base import Realized, VisualGrid
 
 ADAPTERS = "adapter_config.json"
 # A tokenizer of so few words has one for each character.
@@ -105,8 +104,13 @@ class StockEngine:
         started = perf_counter()
         picture, words = load_page(image)
         pixels = processed(self.processor.image_processor, picture)
-        tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
-        return PictureView(picture, words, tensors, perf_counter() - started)
+        return PictureView(picture, words, self.held(pixels), perf_counter() - started)
+
+    def held(self, pixels: Inputs) -> dict[str, Any]:
+        """The tensors of pictures, what is seen on the model's device; ids stay here, or reading them would wait."""
+        tensors, device = {name: value for name, value in pixels.items() if hasattr(value, "to")}, self.model.device
+        with using_gpu(device):
+            return {name: one.to(device) if one.is_floating_point() else one for name, one in tensors.items()}
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
@@ -115,12 +119,13 @@ class StockEngine:
         with using_gpu(self.model.device):
             with timed(seconds, "read"):
                 inputs = self.prompt_of(turns, settings.scorer)
-                tiles, full = self._tiles(inputs, len(views), settings.options), self.visual_tokens(inputs)
+                grids, full = self.backbone.grids(self.model, inputs), self.visual_tokens(inputs)
+                tiles = self._tiles(len(grids), len(views), settings.options)
             with timed(seconds, "look"):
                 if tiles:  # words have their places in the whole picture, which is not what a tile shows
                     settings = replace(settings, options=replace(settings.options, words=None))
                 shown = list(views)
-                looks = [] if tiles else self._look_views(shown, settings.options.words, inputs)
+                looks = [] if tiles else self._look_views(shown, settings.options.words, grids)
                 plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
                 if settings.options.allocation is not None:
                     for look, allocation in zip(looks, plan.allocations, strict=False):
@@ -130,6 +135,7 @@ class StockEngine:
                     views, parts = tuple(shown), iter(shown)
                     turns = [turn.showing(lambda _: next(parts)) for turn in turns]
                     inputs = self.prompt_of(turns, settings.scorer)
+            inputs = {**BatchFeature(inputs).to(self.model.device, non_blocking=self.graphs is not None)}
         notes = list(plan.notes)
         if tiles:
             notes.append(f"shown as {tiles} tiles and views, each with a part of the budget and its own allocation")
@@ -137,9 +143,8 @@ class StockEngine:
             notes.append(UNREAD.format(name=self.name))
         return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, turns[-1].text, full)
 
-    def _look_views(self, shown: list[PictureView], words: object, inputs: Inputs) -> list[View]:
+    def _look_views(self, shown: list[PictureView], words: object, grids: Sequence[VisualGrid]) -> list[View]:
         """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
-        grids = self.backbone.grids(self.model, inputs)
         several: Sequence[Any] = words if isinstance(words, list | tuple) else [words] * len(shown)
 
         def look_view(number: int) -> View:
@@ -149,7 +154,7 @@ class StockEngine:
             def resized(times: float) -> Frame:
                 larger = resized_picture(picture, scaled_size((grid.height, grid.width), times, grid.cell))
                 tensors = processed(self.processor.image_processor, larger)
-                shown[number] = replace(view, picture=larger, tensors={name: tensors[name] for name in view.tensors})
+                shown[number] = replace(view, picture=larger, tensors=self.held(tensors))
                 (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
                 return own.frame
 
@@ -165,8 +170,8 @@ class StockEngine:
         return [look_view(number) for number in range(len(shown))]
 
     def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
-        """The model's inputs for turns whose pictures are views, on its device: questions as the model knows them;
-        where it knows no other, all pictures and the last turn."""
+        """The model's inputs for turns whose pictures are views, ids not yet on its device: questions as the model
+        knows them; where it knows no other, all pictures and the last turn."""
 
         def known(turn: Turn) -> Turn:
             if turn.role != USER:
@@ -180,7 +185,7 @@ class StockEngine:
         else:
             turns = [known(turn) for turn in turns]
         inputs = chat_inputs(self.processor, turns)
-        return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
+        return {**inputs, **self.held(inputs)}
 
     def full_of(self, view: PictureView) -> int:
         """Visual tokens of one picture, untouched."""
@@ -210,9 +215,8 @@ class StockEngine:
     def visual_tokens(self, prompt: Inputs) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
 
-    def _tiles(self, inputs: Inputs, pictures: int, options: Options) -> int:
+    def _tiles(self, tiles: int, pictures: int, options: Options) -> int:
         """In how many tiles and views the one picture is shown; 0 where every picture is one grid."""
-        tiles = len(self.backbone.grids(self.model, inputs))
         if tiles == pictures:
             return 0
         if pictures > 1:
@@ -247,7 +251,8 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
         counts, dtype=ids.dtype
     )
     ids = ids.repeat_interleave(times)[None]
-    tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
+    parts = {name: [view.tensors[name] for view in views] for name in views[0].tensors}
+    tensors = {name: torch.cat(several) if len(views) > 1 else several[0] for name, several in parts.items()}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
 
 

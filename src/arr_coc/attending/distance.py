@@ -6,7 +6,7 @@ A scale of 2 shows the picture twice as large: the same number of tokens then co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray
     grip = grip or Grip.cautious()
     # The canvas may be a resized picture: letters are counted in its pixels.
     ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
-    found = TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio)
+    found = replace(found, heights=found.heights * np.float32(ratio))
     # The relevance of each row of letters: the maximum of samples along it.
     high, wide = relevance.shape
     y0, x0, y1, x1 = found.boxes.T

@@ -55,8 +55,9 @@ class Frame:
     def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
         """Build an `Allocation` from leaves (N, 3) and scores (N,)."""
         covered = np.zeros(self.grid, dtype=bool)
-        for row, col, level in cells.tolist():
-            covered[row : row + (1 << level), col : col + (1 << level)] = True
+        for level in np.unique(cells[:, 2]):
+            row, col = cells[cells[:, 2] == level, :2].T[:, :, None, None] + np.indices((1 << level,) * 2)[:, None]
+            covered[row.clip(max=self.grid[0] - 1), col.clip(max=self.grid[1] - 1)] = True
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..pictures.kind import photograph_odds
-from ..texture.type_height import letters_of
+from ..texture.type_height import view_size
 from .language.senses import coupled_words
 from .photos.source import photo_question
 from .scene import Scene
@@ -26,15 +25,13 @@ def plain_signs(share: float = 0.25) -> np.ndarray:
 
 def signs_of(scene: Scene, query: str) -> np.ndarray:
     """Compute (12,) signs of a picture, a question and a budget, in the order of `SIGNS`."""
-    pixels = scene.pixels
+    pixels, letters = scene.pixels, scene.letters
     small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
     colourful = float((small.max(2) - small.min(2)).mean()) / 32
-    letters = letters_of(pixels)
-    boxes = letters.boxes
-    ground = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).sum() / (pixels.shape[0] * pixels.shape[1])
+    ground = (letters.boxes[:, 2:] - letters.boxes[:, :2]).prod(1).sum() / np.prod(view_size(pixels.shape[:2], 0.5))
     plain, named = coupled_words(query), photo_question(query)
     reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
-    odds = float(np.clip(photograph_odds(pixels) / 4, -2, 2))
+    odds = float(np.clip(scene.odds / 4, -2, 2))
     signs = {
         "photograph": odds,
         "grey": float(colourful < 0.1),

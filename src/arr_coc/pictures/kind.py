@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import sized
-from ..core.kept import ByteStore, pixels_key
 
 SIDE = 512
 # Mean, spread and weight of the seven features, and the constant; fitted, see above.
@@ -21,7 +20,6 @@ CONSTANT = -4.6015
 # Log-odds above which a picture counts as a photograph; above even odds, because taking a receipt on a wooden table for
 # a photograph costs more: the photo map does not find its text.
 PHOTOGRAPH = 0.75
-_features = ByteStore(1 << 14)  # of about the last 300 pictures: several stages ask about each
 
 
 def is_photograph(pixels: np.ndarray) -> bool:
@@ -31,8 +29,7 @@ def is_photograph(pixels: np.ndarray) -> bool:
 
 def photograph_odds(pixels: np.ndarray) -> float:
     """Return the log-odds that (H, W, 3) uint8 is a photograph."""
-    features = _features.made(pixels_key(pixels), lambda: kind_features(pixels))
-    return float((features - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
+    return float((kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD) @ np.array(WEIGHTS) + CONSTANT)
 
 
 def kind_features(pixels: np.ndarray) -> np.ndarray:
@@ -62,9 +59,7 @@ def _slopes(plane: np.ndarray) -> tuple[float, float]:
     """Return the logarithms of the mean and the median slope, in levels a pixel."""
     import cv2
 
-    plane = plane.astype(np.float32)
-    slope = cv2.magnitude(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1)).ravel() / 4
-    half = slope.size // 2
-    upper = np.partition(slope, half)  # the same as np.median, but several times faster
-    median = upper[half] if slope.size % 2 else (upper[half] + upper[:half].max()) / 2
-    return float(np.log(slope.mean() + 0.5)), float(np.log(median + 0.5))
+    slope = cv2.magnitude(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1))
+    # The median by counting, to a 64th of a level: sorting takes ten times as long.
+    median = np.searchsorted(np.bincount((slope * 16).astype(np.uint16).ravel()).cumsum(), slope.size / 2) / 64
+    return float(np.log(cv2.mean(slope)[0] / 4 + 0.5)), float(np.log(median + 0.5))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import BatchFeature
 
 from ..attending.frame import Frame, as_maps, to_cells
 from ..attending.overlay import page_gains, share_tokens
@@ -51,7 +52,7 @@ class PicturePrompt:
         rows = {grid.row: query for grid, query in zip(backbone.grids(self.model, self.inputs), queries, strict=True)}
         by_row = [rows.get(row, "") for row in range(len(self.inputs["input_ids"]))]
         inputs = with_questions(backbone, self.processor, self.inputs, by_row, backbone.image_token_id(self.model))
-        maps, known = glance_relevance(backbone, self.model, inputs, by_row)
+        maps, known = glance_relevance(backbone, self.model, {**BatchFeature({**inputs}).to(self.model.device)}, by_row)
         weighed = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
         return Maps(list(weighed), {} if known is None else {"known": known})
 

@@ -124,7 +124,8 @@ def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
     mean, std = getattr(image_processor, "image_mean", None), getattr(image_processor, "image_std", None)
     pixels = pixels.float()
     if getattr(image_processor, "do_normalize", True) and mean is not None and std is not None:
-        mean, std = (torch.tensor(v, dtype=torch.float32, device=pixels.device).view(-1, 1, 1) for v in (mean, std))
+        both = torch.tensor([mean, std], dtype=torch.float32).to(pixels.device, non_blocking=True)
+        mean, std = both[..., None, None]
         pixels = pixels * std + mean
     return pixels.clamp(0, 1)
 

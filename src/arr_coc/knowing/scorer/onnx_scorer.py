@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +26,7 @@ from ...core.errors import InputError
 from ...core.folders import open_session, stored, verify
 from ...core.kept import ByteStore, pixels_key
 from ...core.values import JsonObject
-from ...texture.type_height import letters_of
+from ...texture.type_height import READ_PIXELS, TypeHeight, letters_of, view_letters, view_size
 
 if TYPE_CHECKING:
     import torch
@@ -133,71 +132,20 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
 
 # ---- the size at which a picture is read -----------------------------------------------------------------------------
 
-# Larger pictures are reduced to this number of pixels: A4 at 100 dots an inch, in well under a second.
-MOST_PIXELS = 1024 * 1280
 # Height of capitals in pixels: taller ones are found less well and are reduced to the second number.
 TALL, WANTED = 20.0, 12.0
 # Letters lower than this share of `TALL` / 2 in a half-size view are not tall in the picture.
 LOW = 0.9
 
 
-def reading_size(pixels: np.ndarray) -> tuple[int, int]:
-    """Return (height, width) at which the scorer reads (H, W, 3) uint8: its own size, or a smaller one."""
-    import cv2
-
-    size, half = _sized(pixels.shape[:2]), _sized(pixels.shape[:2], 0.5)
-    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    return size if _is_low(cv2.resize(grey, half[::-1], interpolation=cv2.INTER_AREA)) else _by_letters(pixels)
-
-
-class ReadingSizes:
-    """`reading_size` of each of (B, 3, H, W), uint8 or in [0, 1]. likely: the size without tall letters, which is right
-    for most, so that a device can compute at it while `found` measures letters.
-
-    Small grey views are made on the device; only pictures with tall letters are copied to the CPU.
-    """
-
-    def __init__(self, pictures: torch.Tensor) -> None:
-        import torch
-
-        from ...texture.ops import luminance
-
-        self.likely, half = _sized(pictures.shape[2:]), _sized(pictures.shape[2:], 0.5)
-        levels = pictures if pictures.dtype == torch.uint8 else (pictures.float().clamp(0, 1) * 255).round()
-        self.levels = levels.float()
-        grey = luminance((self.levels[:, 0], self.levels[:, 1], self.levels[:, 2]))
-        self.views = area_shrink(grey, half).round().to(torch.uint8).cpu().numpy()
-
-    def found(self) -> list[tuple[int, int]]:
-        """Return (height, width) for each picture."""
-        import torch
-
-        with ThreadPoolExecutor(min(8, len(self.views))) as pool:
-            low = list(pool.map(_is_low, self.views))
-            tall = [number for number, fine in enumerate(low) if not fine]
-            shown = self.levels[tall].to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
-            by_letters = pool.map(_by_letters, shown)
-            return [self.likely if fine else next(by_letters) for fine in low]
-
-
-def _sized(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
-    """Return the reading size of a picture without tall letters, multiplied by `times`."""
-    height, width = size
-    times *= min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
-    return (height, width) if times >= 1 else (max(1, round(height * times)), max(1, round(width * times)))
-
-
-def _is_low(view: np.ndarray) -> bool:
-    """Return whether the letters of a picture are not tall. view: (H, W) grey, of half its size, because measuring the
-    whole picture takes four times as long."""
-    return letters_of(view).median() < LOW * TALL / 2
-
-
-def _by_letters(pixels: np.ndarray) -> tuple[int, int]:
-    """Compute `reading_size` by the letters of the whole picture."""
+def reading_size(pixels: np.ndarray, letters: TypeHeight | None = None) -> tuple[int, int]:
+    """Return (height, width) at which the scorer reads (H, W, 3) uint8, its own size or a smaller one.
+    letters: `view_letters`."""
     size = pixels.shape[:2]
-    tall = letters_of(pixels).median() * min(1.0, math.sqrt(MOST_PIXELS / (size[0] * size[1])))
-    return _sized(size, WANTED / tall if tall > TALL else 1.0)
+    tall = (view_letters(pixels) if letters is None else letters).median() * 2
+    if tall >= LOW * TALL:  # sensing those of the whole picture takes four times as long
+        tall = letters_of(pixels).median() * min(1.0, math.sqrt(READ_PIXELS / (size[0] * size[1])))
+    return view_size(size, WANTED / tall if tall > TALL else 1.0)
 
 
 def reduced_pixels(pixels: np.ndarray) -> np.ndarray:

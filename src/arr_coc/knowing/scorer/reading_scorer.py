@@ -252,7 +252,7 @@ class ReadingScorer(Pretrained):
     @torch.no_grad()
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """Compute relevance (B, rows, cols) in [0, 1] of pictures of any size, padded by repeating the edge."""
-        return self.find(self.see(self.padded(pictures)), question_ids).float().sigmoid()
+        return self.forward(self.padded(pictures), question_ids).float().sigmoid()
 
     def padded(self, pictures: Tensor) -> Tensor:
         """Convert and pad pictures (B, 3, H, W) of any size for `see`."""
@@ -277,7 +277,7 @@ def position_waves(features: Tensor, waves: int) -> Tensor:
 
 # ---- on a GPU --------------------------------------------------------------------------------------------------------
 
-MOST_GRAPHS = 8  # two for each size of picture
+MOST_GRAPHS = 4
 # Maximum pixels of a batch to record: for smaller ones launching kernels takes longer than the work; each holds memory.
 MOST_RECORDED = 12 * 1024 * 1024
 
@@ -321,18 +321,14 @@ def for_gpu(scorer: ReadingScorer) -> ReadingScorer:
 
 
 def recorded(scorer: ReadingScorer) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return `score` of a scorer for a CUDA device. For sizes that come again, `see` and `find` are replayed as CUDA
-    graphs, because launching their kernels would take longer than running them."""
+    """Return `score` of a scorer for a CUDA device. A size that comes again is replayed as a CUDA graph, because
+    launching its kernels would take longer than running them."""
     graphs = Recordings(MOST_GRAPHS, "the scorer")
 
     def score(pictures: Tensor, question_ids: Tensor) -> Tensor:
-        canvas = scorer.padded(pictures).contiguous(memory_format=torch.channels_last)
-        if len(canvas) == 1 or canvas[:, 0].numel() <= MOST_RECORDED:
-            features = graphs.run("see", scorer.see, canvas)
-            found = graphs.run("find", scorer.find, features, question_ids)
-        else:
-            with using_gpu(canvas.device), torch.no_grad():
-                found = scorer.find(scorer.see(canvas), question_ids)
-        return found.float().sigmoid()
+        if len(pictures) == 1 or pictures[:, 0].numel() <= MOST_RECORDED:
+            return graphs.run("score", scorer.score, pictures, question_ids)
+        with using_gpu(pictures.device):
+            return scorer.score(pictures, question_ids)
 
     return score

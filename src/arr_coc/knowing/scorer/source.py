@@ -18,9 +18,10 @@ from ...core.alphabet import QUESTION, text_row
 from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
 from ...core.values import Relevance
+from ...texture.type_height import view_size
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import GRAPHS, ReadingSizes, cell_relevance, reduced_batch, size_note
+from .onnx_scorer import GRAPHS, cell_relevance, reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -81,34 +82,35 @@ class ScorerRelevance:
         given = scene.given
         device = scene.device if isinstance(given, np.ndarray) else given.device
         if str(device) != "cpu" or not all((self.folder / name).is_file() for name in GRAPHS):
-            return self.of_batch(scene.tensor[None], [query])[0]
+            return self.of_scenes([scene], [query])[0]
         pixels = given if isinstance(given, np.ndarray) else given.permute(1, 2, 0).numpy()
         found, read = cell_relevance(self.folder, pixels, query)
         return self._found(found, query, size_note(read, (pixels.shape[0], pixels.shape[1])))
 
-    def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
-        """Compute the relevance of pictures of one size, (B, 3, H, W), in one pass."""
+    def of_scenes(self, scenes: Sequence[Scene], queries: Sequence[str]) -> list[Relevance]:
+        """Compute the relevance of pictures of one size in one pass."""
         import torch
 
+        pictures = torch.stack([scene.tensor for scene in scenes]) if len(scenes) > 1 else scenes[0].tensor[None]
         device, given = pictures.device, (pictures.shape[2], pictures.shape[3])
         same = len(set(queries)) == 1  # encode one question about all of them once
-        ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]], device=device)
+        ids = torch.tensor([text_row(query, QUESTION) for query in queries[: 1 if same else None]])
         if not pictures.is_cuda:  # on a GPU one length for all, because every length would need its own graph
             ids = ids[:, : max(1, int((ids > 0).sum(1).max()))]
+        ids = ids.to(device, non_blocking=True)
         here = self.folder, str(device)
         score = gpu_score(*here) if pictures.is_cuda else load_scorer(*here).score
-
-        def scored(which: list[int], size: tuple[int, int]) -> torch.Tensor:
-            return score(reduced_batch(pictures[which], size), ids if same else ids[which])
-
-        every = list(range(len(queries)))
         with torch.no_grad():
-            guess = ReadingSizes(pictures)
-            likely = scored(every, guess.likely)  # the device computes while the CPU measures letters
-            sizes, maps = guess.found(), list(likely.float().cpu().numpy())
-            for number in (one for one in every if sizes[one] != guess.likely):
-                maps[number] = scored([number], sizes[number])[0].float().cpu().numpy()
-        return [self._found(maps[one], queries[one], size_note(sizes[one], given)) for one in every]
+            size = view_size(given)
+            likely = score(reduced_batch(pictures, size), ids)  # the device computes while the CPU measures letters
+            sizes = [reading_size(scene.levels, scene.letters) for scene in scenes]
+            maps = list(likely.float().cpu().numpy())
+            for number in (number for number, own in enumerate(sizes) if own != size):
+                one = slice(number, number + 1)
+                found = score(reduced_batch(pictures[one], sizes[number]), ids if same else ids[one])
+                maps[number] = found[0].float().cpu().numpy()
+        notes = [size_note(one, given) for one in sizes]
+        return [self._found(*one) for one in zip(maps, queries, notes, strict=True)]
 
     @staticmethod
     def _found(scores: np.ndarray, query: str, notes: tuple[str, ...] = ()) -> Relevance:
@@ -123,9 +125,7 @@ def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     if not isinstance(scorer, ScorerRelevance):
         found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
     elif on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
-        import torch
-
-        found = scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries)
+        found = scorer.of_scenes(scenes, queries)
     else:
         found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
     return Maps(found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import InputError
-from ...pictures.kind import photograph_odds
 from ...pictures.ocr import ocr_words
 from ...texture.type_height import letters_of
 from ..registry import as_relevance
@@ -21,10 +20,9 @@ LEAST_HEIGHT, LEAST_LETTERS = 3.0, 60
 
 def reading_pays(scene: Scene) -> bool:
     """Return whether a picture is not a photograph and has legible type, at its full resolution."""
-    pixels = scene.page_pixels
-    letters = letters_of(pixels)
+    letters = letters_of(scene.page_pixels)
     enough = bool(letters) and letters.ground.sum() >= LEAST_LETTERS and letters.median() >= LEAST_HEIGHT
-    return enough and photograph_odds(scene.pixels) <= 0
+    return enough and scene.odds <= 0
 
 
 def with_words(scene: Scene, query: str) -> Scene:
