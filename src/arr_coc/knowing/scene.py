@@ -129,7 +129,7 @@ class Scene:
 
 
 def levels_of(picture: torch.Tensor) -> np.ndarray:
-    """Convert (3, H, W) uint8 or in [0, 1] to (H, W, 3) uint8 on the picture's device, which saves three quarters of the
+    """Convert (3, H, W) uint8 or in [0, 1] to (H, W, 3) uint8 where the picture is, which saves three quarters of the
     bytes, and copy it from a GPU into pinned memory, which is several times as fast."""
     levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
     here = levels.permute(1, 2, 0).contiguous().to("cpu", non_blocking=picture.is_cuda)
