@@ -132,5 +132,5 @@ def test_limits_hold_before_work(report) -> None:
     from arr_coc.app.serve.chat import read_chat
     from arr_coc.app.web import Limits
 
-    with pytest.raises(InputError, match="5 pages; 2 are answered"):
+    with pytest.raises(InputError, match="5 pages; send at most 2"):
         read_chat(body(report), "tiny", Limits(pages=2))

@@ -33,7 +33,7 @@ def test_things_that_are_no_allocations_and_no_models(value: Any) -> None:
     for a, b in ((value, allocation), (allocation, value)):
         with pytest.raises(InputError, match="Allocation"):
             arr_coc.compare(a, b)
-    with pytest.raises(InputError, match="not attached"):
+    with pytest.raises(InputError, match="takes the attached model"):
         arr_coc.detach(value)
 
 

@@ -85,7 +85,7 @@ def test_detaching_twice_is_quiet(processor: Any) -> None:
     attach(model, processor, budget=8)
     detach(model)
     detach(model)
-    with pytest.raises(InputError, match="takes the model"):
+    with pytest.raises(InputError, match="takes the attached model"):
         detach("Qwen/Qwen3-VL-2B-Instruct")  # type: ignore[arg-type]
 
 

@@ -313,7 +313,7 @@ def test_an_upstream_that_breaks_off(upstream: Upstream, address: str) -> None:
 @pytest.mark.parametrize(
     ("how", "line"),
     [
-        ({"upstream": "ftp://x"}, "is no address"),
+        ({"upstream": "ftp://x"}, "is not an address"),
         ({"upstream": "http://me:secret@x"}, "must not hold a password"),
         ({"upstream": "http://x", "assume": "bert"}, "no table"),
     ],

@@ -111,7 +111,7 @@ def test_two_questions_about_one_picture_also_when_repeated(client, picture):
     [
         ({"budget": 0}, "at least 1"),
         ({"budget": "x"}, "whole number"),
-        ({"budget": 401}, "above this server's 400"),
+        ({"budget": 401}, "above this server's limit of 400"),
         ({"bugdet": 9}, "is unknown"),
         ({"relevance": "glance"}, "needs a model"),
         ({"allocation": {"schema": 99}}, "schema"),

@@ -126,7 +126,7 @@ def test_allocations_of_the_caller_are_taken(server, street, eye):
         ({"budget": 2.5}, "whole number"),
         ({"total": True}, "arr_coc.total is unknown"),
         ({"budget": [10, 20]}, "one number"),
-        ({"budget": 401}, "above this server's 400"),
+        ({"budget": 401}, "above this server's limit of 400"),
         ({"bugdet": 10}, "arr_coc.bugdet is unknown"),
         ({"max_budget": 10}, "arr_coc.max_budget is unknown"),
         ({"strategy": "overlain"}, "did you mean overlay"),
@@ -145,7 +145,7 @@ def test_allocations_of_the_caller_are_taken(server, street, eye):
         ([{}, {}], "2 entries for 1 pictures"),
         *(({"scale": wrong}, "is not possible; give auto") for wrong in (0, float("nan"), 1000, "near", True)),
         ({"allocation": COARSE, "budget": 9}, "cannot be combined with budget"),
-        ({"allocation": COARSE}, "coarsest is 5"),
+        ({"allocation": COARSE}, "coarsest level here is 5"),
     ],
 )
 def test_bad_wishes_are_one_line(server, street, given, line):

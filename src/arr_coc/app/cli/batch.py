@@ -107,7 +107,7 @@ def looker_options(given: BatchCommand) -> LookerOptions:
         check_ray()
     options, ask = given.options, given.model is not None
     if options.strategy is not None and not find_strategy(options.strategy).leaves:
-        raise InputError(f"strategy={options.strategy} cannot be used for files; choose another, such as overlay")
+        raise InputError(f"strategy={options.strategy} has no leaves to record; choose another, such as overlay")
     check_relevance(options.relevance or "auto", model=ask)
     if given.model is not None:
         check_model(given.model)
