@@ -140,7 +140,10 @@ def test_large_pictures_and_tall_letters_are_reduced_and_it_is_told(exported):
     assert height * width <= 1.01 * READ_PIXELS
 
 
-@pytest.mark.parametrize(("em", "size"), [(14, (700, 900)), (30, (700, 900)), (64, (710, 930)), (90, (2100, 1700))])
+PAGE_SIZES = [(14, (700, 900)), (30, (700, 900)), (64, (710, 930)), (90, (2100, 1700)), (40, (700, 3600))]
+
+
+@pytest.mark.parametrize(("em", "size"), PAGE_SIZES)
 def test_a_device_makes_the_picture_that_a_processor_makes(em: int, size: tuple[int, int]):
     pages = [sheet(em, size), sheet(em + 9, size)]
     tensors = torch.from_numpy(np.stack(pages)).permute(0, 3, 1, 2)

@@ -85,7 +85,7 @@ def plan(options: RivalsOptions) -> Plan:
     kinds += [Score("prefix", "Prefix kept when another question follows"), Score("clicks", "Clicks land")]
     facts = {
         "seed": str(options.seed),
-        "milliseconds": "of a processor, with the answer; the second text is read already",
+        "milliseconds": "of a processor, with the answer; of the two text rows the first includes OCR",
     }
     facts |= machine_facts()
 

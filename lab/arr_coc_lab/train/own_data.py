@@ -28,7 +28,7 @@ from arr_coc.core.runs import PARQUET, image_of, read_rows
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words, as_words
-from arr_coc.texture.type_height import READ_PIXELS
+from arr_coc.texture.type_height import view_size
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are listed one by one
@@ -172,12 +172,9 @@ def _boxes(value: object, name: str) -> np.ndarray:
 
 @lru_cache(maxsize=HELD)
 def pixels_of(image: Path | bytes) -> np.ndarray:
-    """A picture of at most `READ_PIXELS`, as the scorer's graph reads it; those used last are kept."""
+    """Load a picture at the size that the scorer's graph reads; the last ones are cached."""
     picture = load_picture(image)
-    scale = (READ_PIXELS / (picture.height * picture.width)) ** 0.5
-    if scale < 1:
-        picture = load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
-    return np.ascontiguousarray(picture.pixels)
+    return np.ascontiguousarray(load_picture(picture, longest_side=max(view_size(picture.size))).pixels)
 
 
 def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:

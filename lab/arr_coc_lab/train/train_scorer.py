@@ -309,7 +309,7 @@ class OwnOptions(RunOptions):
     batch: int = option(6, "Pictures a step.")
     learning_rate: float = option(2e-4, "Highest learning rate of AdamW.")
     judged: int = option(40, "Held-out questions, and as many of Needle World, at each evaluation.")
-    judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
+    judge_every: float = option(600.0, "Seconds between evaluations; there is always one before and one after.")
     folder: Path = option(Path("runs/own-scorer"), "Folder for the checkpoint and the curve.")
 
     def __post_init__(self) -> None:

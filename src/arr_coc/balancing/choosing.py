@@ -66,10 +66,10 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if source.asks_model else members
-        with ThreadPoolExecutor(min(8, 2 * len(members))) as pool:  # pictures are sensed while the source thinks
+        with ThreadPoolExecutor(min(8, 2 * len(members))) as pool:  # measure pictures while the source runs
             if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
                 for scene in (scenes[number] for number in members):
-                    _ = scene.levels  # only this thread asks the device
+                    _ = scene.levels  # copy from the device in this thread only
                     _ = [pool.submit(getattr, scene, name) for name in ("letters", "odds")]
             made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):

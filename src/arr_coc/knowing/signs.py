@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..texture.type_height import view_size
 from .language.senses import coupled_words
 from .photos.source import photo_question
 from .scene import Scene
@@ -28,7 +27,7 @@ def signs_of(scene: Scene, query: str) -> np.ndarray:
     pixels, letters = scene.pixels, scene.letters
     small = pixels[:: max(1, len(pixels) // 128), :: max(1, pixels.shape[1] // 128)].astype(np.int16)
     colourful = float((small.max(2) - small.min(2)).mean()) / 32
-    ground = (letters.boxes[:, 2:] - letters.boxes[:, :2]).prod(1).sum() / np.prod(view_size(pixels.shape[:2], 0.5))
+    ground = (letters.boxes[:, 2:] - letters.boxes[:, :2]).prod(1).sum() / np.prod(letters.size)
     plain, named = coupled_words(query), photo_question(query)
     reading = bool(set(plain.reading) - {part for word in named.words for part in word.split("-")})
     odds = float(np.clip(scene.odds / 4, -2, 2))

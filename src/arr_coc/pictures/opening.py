@@ -128,7 +128,7 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
 
 
 def memory_for(pixels: int) -> None:
-    """In a helper, set the memory limit for a picture of so many pixels; elsewhere do nothing."""
+    """In a helper, set the memory limit for a picture of this size; elsewhere do nothing."""
     if is_helper:
         import resource
 

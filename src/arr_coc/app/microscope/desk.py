@@ -38,7 +38,7 @@ Made = TypeVar("Made")
 FIRST_PICTURE, FIRST_QUERY = "street.png", "What does the pink sign say?"
 # Longer side of a picture in pixels; larger photos are reduced.
 LARGEST_SIDE = 4096
-# The largest photos of phones have about so many; larger ones are refused before decoding.
+# About the pixels of the largest phone photos; larger pictures are refused before decoding.
 MOST_PIXELS = 120_000_000
 # Bytes of pictures, and number of other results, to keep for the next question.
 PICTURE_BYTES, REMEMBERED = 512 << 20, 24

@@ -140,9 +140,9 @@ LOW = 0.9
 
 def reading_size(pixels: np.ndarray, letters: TypeHeight | None = None) -> tuple[int, int]:
     """Return (height, width) at which the scorer reads (H, W, 3) uint8, its own size or a smaller one.
-    letters: `view_letters`."""
-    size = pixels.shape[:2]
-    tall = (view_letters(pixels) if letters is None else letters).median() * 2
+    letters: `view_letters` of the picture, or of a reduced one."""
+    size, letters = pixels.shape[:2], view_letters(pixels) if letters is None else letters
+    tall = letters.median() * view_size(size)[0] / letters.size[0]
     if tall >= LOW * TALL:  # sensing those of the whole picture takes four times as long
         tall = letters_of(pixels).median() * min(1.0, math.sqrt(READ_PIXELS / (size[0] * size[1])))
     return view_size(size, WANTED / tall if tall > TALL else 1.0)
