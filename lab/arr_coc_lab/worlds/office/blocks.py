@@ -194,7 +194,8 @@ def pairs(
     rows = 1.3 if paper.chance(0.3) else paper.random.uniform(1.5, 2.3)
     for number, field in enumerate(fields):
         label = paper.write(frame.x0, y, field.label + mark, bold=bold)
-        value = paper.value(field.kind)
+        long = field.kind in ("text", "word", "item") and paper.chance(0.3)  # several lines
+        value = paper.prose_words(6, 22).capitalize() if long else paper.value(field.kind)
         written = bool(hand) and paper.chance(0.8)
         end = paper.boxes[-1][2] + 0.5 * paper.size
         x = {"beside": tab, "inline": end, "line": max(end, tab if paper.chance(0.5) else end), "far": frame.x1}[style]
@@ -250,6 +251,34 @@ def _grid(paper: Paper, frame: Area, y: float, fields: Sequence[PageField], styl
         span = paper.write(x, top + first * paper.size, value, bold=bold)
         paper.ask(field.kind, paper.question_about(field), span, label)
     return y + math.ceil(len(fields) / columns) * high + 0.5 * paper.size
+
+
+@block
+def ticks(paper: Paper, frame: Area, y: float, columns: str = "3", n: str = "18") -> float:
+    """Write a list of names, some with a mark in a box or on a line beside them."""
+    make = paper.pick(paper.city, paper.company, paper.invented, paper.last_name, lambda: paper.word("items"))
+    names, wide = paper.distinct(make, int(n)), frame.width / int(columns)
+    behind, boxed, mark, share = (
+        paper.chance(0.5),
+        paper.chance(0.5),
+        paper.pick("x", "X", "X", "XX"),
+        paper.pick(0.3, 0.6),
+    )
+    hand, aligned = paper.chance(0.3), paper.chance(0.6)
+    for number, name in enumerate(names):
+        x, top = frame.x0 + number % int(columns) * wide, y + number // int(columns) * 1.8 * paper.size
+        label = paper.write(x + (0 if behind else 2.2 * paper.size), top, name)
+        right = paper.boxes[label.end - 1][2] + 0.6 * paper.size
+        at = x if not behind else x + wide - 2.5 * paper.size if aligned else right
+        if at < (x if not behind else right):
+            continue
+        (paper.box if boxed else paper.line)(
+            at, top + (0 if boxed else 1.2 * paper.size), at + 1.4 * paper.size, top + 1.2 * paper.size
+        )
+        if paper.chance(share):
+            span = paper.write(at + 0.3 * paper.size, top, mark, hand=hand)
+            paper.ask("tick", paper.say("field", L=name), span, label)
+    return y + (math.ceil(len(names) / int(columns)) * 1.8 + 0.5) * paper.size
 
 
 @block
