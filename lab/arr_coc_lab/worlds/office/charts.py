@@ -100,6 +100,14 @@ def value_question(paper: Paper, data: ChartData, name: str, series: str = "") -
     return paper.say("value_of" if series else "value", **slots)
 
 
+def situated(paper: Paper, data: ChartData, text: str) -> str:
+    """Add where, when or among what to a question, as people do, now and then."""
+    if paper.asking != "en" or not text.endswith("?") or paper.chance(0.7):
+        return text
+    situation = paper.random.choice(CHARTS["situations"]).format(**data.slots, k=data.kind)
+    return f"{text[:-1]} {situation}?"
+
+
 def draw_legend(paper: Paper, frame: Area, y: float, data: ChartData, spots: list[tuple[float, float]]) -> list[Span]:
     """A mark and a name for each series. spots: where the names stand instead, at the ends of their curves."""
     found, x = [], frame.x0
@@ -167,7 +175,7 @@ def ask_chart(
                 paper.ask("value", value_question(paper, data, data.names[place]), span, named[place])
                 if data.texts[row].count(span.text) == 1:
                     which = paper.say(f"which_value{when}", v=span.text, **slots)
-                    paper.ask("which", which, named[place], span)
+                    paper.ask("which", situated(paper, data, which), named[place], span)
         shown = all(span is not None for span in said[row])
         wordings = (("highest", order[-1], ends[0]), ("lowest", order[0], ends[1]))
         for wording, place, often in wordings:
@@ -179,7 +187,7 @@ def ask_chart(
                 continue
             else:
                 text = paper.say(f"{wording}{when}", **slots)
-            paper.ask(wording if shown else "tallest", text, named[place])
+            paper.ask(wording if shown else "tallest", situated(paper, data, text), named[place])
         if shown and not legend and ends[0] == 1:
             paper.ask("peak", paper.say("peak", **slots), said[row][order[-1]])
             if paper.asking == "en" and ends[1] == 1:
@@ -316,8 +324,8 @@ def pie(paper: Paper, frame: Area, y: float) -> float:
         paper.ask("which", paper.say("which_value", v=text, k=kind, m=measure), label, figure)
         ask_legend(paper, kind, colours[place], label)
     order = sorted(range(len(names)), key=lambda place: shares[place])
-    paper.ask("highest", paper.say("highest", k=kind, m=measure), spans[order[-1]][0])
-    paper.ask("lowest", paper.say("lowest", k=kind, m=measure), spans[order[0]][0])
+    for wording, place in (("highest", order[-1]), ("lowest", order[0])):
+        paper.ask(wording, situated(paper, data, paper.say(wording, k=kind, m=measure)), spans[place][0])
     paper.ask("peak", paper.say("peak", m=measure), spans[order[-1]][1])
     return y + max(2 * radius + 2 * paper.size, (2 + 1.9 * len(names)) * paper.size)
 
