@@ -326,7 +326,7 @@ def pie(paper: Paper, frame: Area, y: float) -> float:
     order = sorted(range(len(names)), key=lambda place: shares[place])
     for wording, place in (("highest", order[-1]), ("lowest", order[0])):
         paper.ask(wording, situated(paper, data, paper.say(wording, k=kind, m=measure)), spans[place][0])
-    paper.ask("peak", paper.say("peak", m=measure), spans[order[-1]][1])
+    paper.ask("peak", paper.say("peak", m=measure, k=kind), spans[order[-1]][1])
     return y + max(2 * radius + 2 * paper.size, (2 + 1.9 * len(names)) * paper.size)
 
 
