@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
 
 FULL, OURS, BOXES, SMALLER = "full", "ours", "around the true boxes", "smaller picture"
+AS_NEEDED, MOST = "budget auto", 1 / 4  # as many tokens as a question needs, a quarter at most
 CONTROLS = ("uniform", "random", "shuffled")
 KEEPS = "1/2 1/4 1/8"
 SHORT = "\nAnswer the question using a single word or phrase."
@@ -77,7 +78,9 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
     )
     work.check()
     systems = work.systems(questions)
-    cells = [(FULL, 1.0), *((system, keep) for keep in shares for system in systems)]
+    cells = [(FULL, 1.0), (AS_NEEDED, MOST), *((system, keep) for keep in shares for system in systems)]
+    if options.ways and not (cells := [one for one in cells if any(way in one[0] for way in options.ways)]):
+        raise InputError(f"no way of --ask is named like {', '.join(options.ways)}")
     groups = dict.fromkeys(one.group for one in questions)
     # In turns, so that a run that was stopped has as many of each source.
     ordered = in_turn([one for one in questions if one.group == group] for group in groups)
@@ -94,7 +97,7 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
         lost = [
             replace(row, scores={"lost": row.scores[task.metric] - full[row.question].scores[task.metric]})
             for row in rows
-            if row.system != FULL
+            if row.system != FULL and row.question in full
         ]
         every = [*kinds, Score("lost", f"{task.title}: each − full", share=False)]
         own = Report.of([*rows, *lost], every, facts, ("source", "way"))
@@ -176,7 +179,8 @@ class AttachedQuestion:
     def __call__(self, system: str, budget: int) -> Said:
         question, eye = self.question, self.eye
         asked = question.text + self.prompt
-        how: dict[str, Any] = {"budget": 1.0 if system in (FULL, SMALLER) else budget}
+        fixed = {FULL: 1.0, SMALLER: 1.0, AS_NEEDED: "auto"}
+        how: dict[str, Any] = {"budget": fixed.get(system, budget)}
         if system == BOXES:
             how["relevance"] = scores.box_map(*question.boxes)
         if system in CONTROLS:

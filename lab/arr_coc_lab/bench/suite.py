@@ -60,6 +60,7 @@ class RealOptions(BenchOptions):
     seed: int = option(0, "Seed of the drawn questions and of the controls.")
     ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
+    ways: tuple[str, ...] = option((), "For --ask: only ways whose names contain one of these.")
     task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
 
 

@@ -23,7 +23,7 @@ from .frame import Frame, to_cells
 # Tokens for each marked cell, for the rest of a picture of up to SMALL cells, and for each further cell, because large
 # pictures have more distractors. Fitted on drawn pictures and pages with other seeds than those of
 # docs/concepts/budget.md.
-EACH, REST, SMALL, FURTHER = 0.5, 5.0, 256, 1 / 10
+EACH, REST, SMALL, FURTHER = 0.5, 6.5, 256, 1 / 10
 # Minimum share of the picture for questions about places and about numbers of things; factor for grave stakes.
 SHARES, CAREFUL = {"places": 1 / 16, "counting": 1 / 8}, 2.0
 # Letters with a relative accuracy below the first are lost; if more than the second of the relevant letters is lost, a
