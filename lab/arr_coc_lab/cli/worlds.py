@@ -60,7 +60,7 @@ def pages(
     n: Number = 24,
     seed: Seed = 0,
     out: Out = Path("out/pages"),
-    layouts: Annotated[str, typer.Option(help="Layouts, such as invoice_boxes,pie. [default: all]", show_default=False)] = "",
+    layouts: Annotated[str, typer.Option(help="Layouts: invoice_boxes,pie. [default: all]", show_default=False)] = "",
     split: Annotated[str, typer.Option(help="train, or val with held-out layouts and typefaces.")] = "train",
     workers: Annotated[int, typer.Option(help="Number of processes that draw pages.")] = 1,
     as_json: OnlyJson = False,
