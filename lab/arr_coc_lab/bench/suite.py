@@ -1,6 +1,6 @@
-"""The suites, and what each can be asked: a dataclass of options, from which both its command lines are made.
+"""The suites and their options: a dataclass each, from which the command line is made.
 
-Nothing heavy is imported here, so that `arr-coc bench NAME --help` is quick. To add a suite, write its options, its
+Nothing heavy is imported here, so that `arr-coc bench NAME --help` is quick. To add a suite, write its options, an
 entry in `SUITES`, and a module `bench/NAME.py` with `plan(options) -> run.Plan`.
 """
 
@@ -21,12 +21,12 @@ from ..options import option
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """What all suites can be asked."""
+    """Options of all suites."""
 
-    out: Path | None = option(None, "Folder for rows and JSON; a run that was stopped resumes from it.")
+    out: Path | None = option(None, "Folder for rows and JSON; an interrupted run resumes from it.")
     as_json: bool = option(False, "Print JSON only.", flag="--json")
     device: str = option("cpu", "cpu, cuda, cuda:1.")
-    workers: int = option(1, "Processes, each on one thread.", least=1)
+    workers: int = option(1, "Number of processes, each on one thread.", least=1)
     seconds: float | None = option(None, "Start nothing new after this time, and show the results so far.")
 
 
@@ -58,7 +58,7 @@ class RealOptions(BenchOptions):
     )
     strategy: str = option("overlay", "overlay or quadtree.", choices=("overlay", "quadtree"))
     seed: int = option(0, "Seed of the drawn questions and of the controls.")
-    ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
+    ask: bool = option(False, "Let a model answer; score exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
 
@@ -126,7 +126,7 @@ class SourceOptions(BenchOptions):
 
 @dataclass(frozen=True)
 class Suite:
-    """One benchmark: a name, a dataclass of options, and what `--help` says. Its module is `bench.NAME`."""
+    """A benchmark: name, dataclass of options, and text of `--help`. Its module is `bench.NAME`."""
 
     name: str
     options: type[BenchOptions]
@@ -136,11 +136,11 @@ class Suite:
     module: str = ""
 
     def plan(self) -> Callable[[Any], Any]:
-        """The function that plans it; its module is imported only now."""
+        """Import the module of the suite and return its `plan`."""
         return import_module(f"arr_coc_lab.bench.{self.module or self.name}").plan
 
     def help(self, program: str) -> str:
-        """What `--help` says. program: how the command begins."""
+        """Return the text of `--help`. program: the beginning of the command."""
         examples = [f"  {program} {example}".rstrip() for example in self.examples]
         parts = [self.summary, self.about, "\n".join(["\b", "Examples:", *examples]) if examples else ""]
         return "\n\n".join(part.strip() for part in parts if part)
@@ -159,8 +159,8 @@ SUITES = (
         "real",
         RealOptions,
         "How much of what a question needs is seen in full detail; with --ask, what a model answers.",
-        "Any folder will do whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
-        "answer for --ask, and source where there are several. Public sets have image, question and answers.",
+        "Takes any folder whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
+        "answer for --ask, and source if there are several. Public sets have image, question and answers.",
         (
             "--data DIR --limit 12",
             "--data DIR --relevance scorer --relevance words --limit 100 --limit forms=400",
@@ -173,36 +173,36 @@ SUITES = (
     Suite(
         "rivals",
         RivalsOptions,
-        "What others do with a picture before it is sent, beside pack, and pack beside attach, at equal tokens.",
-        "The bundled mini answers, from what its own class is shown. Each first part of a source is a set.",
+        "pack compared with other ways to prepare a picture for an API, and with attach, at equal tokens.",
+        "The bundled mini answers, without this library. The first part of a record's source names its set.",
         (
             "--limit 100",
             "--data needle pages DIR --keeps '1/4 1/8' --limit 100 --ways pack attached",
         ),
     ),
     Suite(
-        "fading", FadingOptions, "Screens of a conversation that fade: tokens, cache misses, answers about older ones."
+        "fading", FadingOptions, "Older screens of a conversation, reduced by the proxy: tokens, cache misses, answers."
     ),
     Suite(
         "peers",
         PeersOptions,
-        "Accuracy of ours and of published ways of reducing visual tokens, at equal tokens and at equal compute.",
+        "Accuracy of ARR-COC and of published token reductions, at equal tokens and at equal compute.",
         "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, "
-        "with controls and oracles; every system gets the same pictures.",
+        "with controls and oracles, all on the same pictures.",
         ("--quick", "--device cuda --out out/peers", "--peers FastV --peers overlay --n 64"),
         module="peers.bench",
     ),
     Suite(
         "video",
         VideoBenchOptions,
-        "Needle clips: exact match by system and share, and cuts.",
+        "Clips of Needle World: exact match by system and share of the tokens, and detection of cuts.",
         "",
         ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
     ),
     Suite(
         "speed",
         SpeedOptions,
-        "Look, ask, video and whole commands on a CPU, each against its naive form; on a GPU a Qwen3-VL of 2B shapes.",
+        "Time look, ask, video and whole commands on a CPU, beside naive forms; on a GPU, a Qwen3-VL of 2B shapes.",
         "Medians. On a CPU about a minute with two threads; on a GPU at most three minutes with random weights: tower, "
         "prompt, search with the scorer counted, and decoding.",
         ("", "--repeats 5 --out out/bench", "--device cuda --out out/bench"),
@@ -210,15 +210,15 @@ SUITES = (
     Suite(
         "hypotheses",
         HypothesesBenchOptions,
-        "Each claim of the design against its rival at equal tokens, with a verdict that could have been another.",
-        "Every rival is a map of relevance, laid out by the same overlay and read by mini on the same test pictures of "
+        "Each claim of the design tested against a rival at equal tokens, with a verdict.",
+        "Every rival is a relevance map, allocated by the same overlay and read by mini on the same test pictures of "
         "Needle World. Rivals that are not installed are left out.",
         ("--quick", "--device cuda --out out/bench"),
     ),
     Suite(
         "source",
         SourceOptions,
-        "The source's line (ask --preset source) against ours at equal tokens, and with each of its stages left out.",
+        "The pipeline of the original project against ours at equal tokens, and with each of its stages left out.",
         "Hard pictures of Needle World; about a quarter of a minute a picture of 512² on two cores.",
         ("--each 15 --out out/source", "--each 147 --side 1280 --device cuda --out out/source"),
     ),
@@ -226,29 +226,29 @@ SUITES = (
 
 
 def suite(name: str) -> Suite:
-    """The suite of that name."""
+    """Find a suite by name."""
     found = next((one for one in SUITES if one.name == name), None)
     if found is None:
-        raise InputError(f"no suite is called {name!r}; choose from {', '.join(one.name for one in SUITES)}")
+        raise InputError(f"unknown suite {name!r}; choose from {', '.join(one.name for one in SUITES)}")
     return found
 
 
-# ---- what several of them ask ----------------------------------------------------------------------------------------
+# ---- options of several suites ---------------------------------------------------------------------------------------
 
 
 def parse_shares(text: str, most: float = 1.0) -> tuple[float, ...]:
-    """ "1/4 1/8" or "0.25,0.125" → shares, largest first."""
+    """Parse "1/4 1/8" or "0.25,0.125" to shares, largest first."""
     try:
         shares = {float(Fraction(one)) for one in text.replace(",", " ").split()}
     except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f'--keeps {text!r} is no list of shares; give for example "1/4 1/8"') from error
+        raise InputError(f'--keeps {text!r} is not a list of shares; give for example "1/4 1/8"') from error
     if not shares or not all(0 < share <= most for share in shares):
         raise InputError(f"--keeps {text!r} needs shares above 0 and at most {most:g}")
     return tuple(sorted(shares, reverse=True))
 
 
 def chosen_families(names: Iterable[str] | None) -> tuple[str, ...]:
-    """All families of Needle World, or those that were named, in the order of the tables."""
+    """Return all families of Needle World, or those named, in the order of the tables."""
     from ..train.evaluate import FAMILIES
 
     wanted = tuple(names or ())
