@@ -369,7 +369,7 @@ class GpuWork:
 
 @cache
 def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
-    """A model with random weights and `mini`'s alphabet; its answers never end early."""
+    """Return a model with random weights and `mini`'s alphabet; its answers never end early."""
     import torch
     from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 

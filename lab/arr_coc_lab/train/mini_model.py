@@ -136,7 +136,7 @@ def build_mini(config: MiniConfig | None = None) -> Qwen3VLForConditionalGenerat
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer with one token for each character; characters outside the alphabet become question marks."""
+    """Return a tokenizer with one token for each character; characters outside the alphabet become question marks."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -158,7 +158,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_image_processor() -> Qwen2VLImageProcessorPil:
-    """Qwen's own image processor with `mini`'s patches; the Pillow form, which needs no torchvision."""
+    """Return Qwen's own image processor with `mini`'s patches; the Pillow form, which needs no torchvision."""
     from transformers import Qwen2VLImageProcessorPil
 
     return Qwen2VLImageProcessorPil(

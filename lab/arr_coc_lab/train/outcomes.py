@@ -69,7 +69,7 @@ class AskedPictures(NamedTuple):
         return cls(batch.pictures, batch.question_ids, batch.answer_ids)
 
     def split(self, number: int) -> list[AskedPictures]:
-        """As parts of at most `number` pictures."""
+        """Yield parts of at most `number` pictures."""
         return [AskedPictures(*part) for part in zip(*(value.split(number) for value in self), strict=True)]
 
 

@@ -67,7 +67,7 @@ class DenseHeads(nn.Module):
         return glyphs.transpose(2, 3).reshape(-1, SUBCELLS, NUMBER_OF_IDS)
 
     def point(self, asking: Tensor, places: Tensor) -> Tensor:
-        """States at the end of the questions (Q, D) and of the visual tokens (Q, N, D) → log-probabilities (Q, N).
+        """Return log-probabilities (Q, N) by states of the question's end (Q, D) and the visual tokens (Q, N, D).
 
         They say which tokens a question is about: the language model learns sooner to find with this target half-way
         up."""
@@ -75,8 +75,8 @@ class DenseHeads(nn.Module):
         return (torch.einsum("qd,qnd->qn", query, key) / POINTING**0.5).float().log_softmax(-1)
 
     def copy(self, saying: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """States while answering (Q, T, D) and of the visual tokens (Q, N, D) → from which token the next letter will
-        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 32)."""
+        """Predict the token from which the next letter is copied, log-probabilities (Q, T, N), and its sub-cell, logits
+        (Q, T, 32), by states while answering (Q, T, D) and of the visual tokens (Q, N, D)."""
         saying = self.point_norm(saying)
         query, key = self.copy_from(saying), self.copy_to(self.point_norm(places))
         return (query @ key.mT / POINTING**0.5).float().log_softmax(-1), self.spots(saying).float()
@@ -115,7 +115,7 @@ class AnswerReading:
 
 
 def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
-    """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
+    """Compute loss and exact match of a batch; call it inside `dense_vision_attention(model)`, with or without autocast."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
     positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)

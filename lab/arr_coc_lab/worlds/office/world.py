@@ -41,11 +41,11 @@ class Page(NamedTuple):
     paper: Paper
 
     def pixels(self) -> np.ndarray:
-        """(H, W, 3) uint8, clean; `paper.worn` wears it."""
+        """Return (H, W, 3) uint8, clean; `paper.worn` wears it."""
         return self.paper.paint()
 
     def boxes(self, *spans: Span) -> np.ndarray:
-        """(K, 4) in 0–1: a box for each line of the spans."""
+        """Return (K, 4) in 0–1: a box for each line of the spans."""
         found: list[np.ndarray] = []
         for span in spans:
             for place in range(span.first, span.end):
@@ -58,7 +58,7 @@ class Page(NamedTuple):
 
 
 def layout_names(split: str = "train") -> tuple[str, ...]:
-    """Layouts for training, or of "val", those kept aside."""
+    """Return the layouts for training or, for "val", the held-out ones."""
     return tuple(read_table(DATA / "layouts.toml")[SPLITS[split]])
 
 
