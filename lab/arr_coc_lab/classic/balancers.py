@@ -95,7 +95,7 @@ class AdaptiveTensionBalancer(Pretrained):
         self.depart = nn.Sequential(nn.GELU(), nn.Linear(config.hidden, config.hidden), nn.GELU(), last)
 
     def tensions(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
-        """Predict tensions (B, h, w, 3) in (0, 1), ordered as `TENSION_NAMES`, from three maps (B, h, w) and the query."""
+        """Predict tensions (B, h, w, 3) in (0, 1), ordered as `TENSION_NAMES`, from maps (B, h, w) and the query."""
         if query.ndim != 2 or query.shape[1] != self.config.query_width or len(query) not in (1, len(propositional)):
             raise InputError(
                 f"the query must be ({len(propositional)}, {self.config.query_width}), got {tuple(query.shape)}"

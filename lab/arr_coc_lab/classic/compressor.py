@@ -100,8 +100,8 @@ class MultiResolutionCompressor(Pretrained):
         return RaggedTokens(tokens, lengths)
 
     def compress(self, features: Tensor, level: int, grid: tuple[int, int]) -> Tensor:
-        """Compress patches of one level and size (n, C, h, w) to (n, rows * cols, D). grid: rows and cols of the level's
-        count; another than the usual where patches are no squares."""
+        """Compress patches of one level and size (n, C, h, w) to (n, rows * cols, D). grid: rows and cols of
+        tokens; not the level's usual ones if patches are not square."""
         return self.paths[level](self.neck(features), grid)
 
     def _check(self, features: Tensor, levels: Tensor) -> None:

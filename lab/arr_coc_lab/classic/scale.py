@@ -129,7 +129,7 @@ def ladder_tokens(weights: Tensor, ladder: Tensor, budgets: Tensor) -> Tensor:
     left = budgets - affordable * LEAST
     taken = offered & ((price.gather(1, order) * offered).cumsum(1) <= left[:, None])
     taken = torch.zeros_like(offered).scatter(1, order, taken)
-    # The first step that was too dear may hide cheaper ones behind it: less than one step's tokens are left.
+    # A step that costs too much may precede cheaper ones: less than one step's tokens are left.
     while True:
         left = budgets - affordable * LEAST - (price * taken).sum(1)
         steps = taken.unflatten(1, (number, -1))

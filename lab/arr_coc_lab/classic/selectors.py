@@ -175,7 +175,7 @@ class PatchViews:
 class Selector:
     """One system of the first phases: how it is called, taught and read.
 
-    name, summary: of the source of relevance. note: what its relevance says of itself. part: its folder of weights.
+    name, summary: of the source of relevance. note: attached to its relevance. part: its folder of weights.
     make: an untrained network, by the width of a word. reading: (network, views) → a map (B, rows, columns) in [0, 1].
     loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. participatory: what a map (rows, columns)
     says of that way of knowing.

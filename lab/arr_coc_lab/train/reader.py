@@ -115,7 +115,7 @@ class AnswerReading:
 
 
 def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
-    """Compute loss and exact match of a batch; call it inside `dense_vision_attention(model)`, with or without autocast."""
+    """Compute loss and exact match of a batch; call it inside `dense_vision_attention(model)`; autocast is optional."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
     positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)

@@ -45,7 +45,7 @@ def stages(full: int, tokens: int, number: int = 3) -> list[int]:
 
 
 def bipartite(metric: Tensor, number: int) -> Tensor:
-    """Match tokens as ToMe does, bipartite and soft. metric (B, N, K) → slot (B, N) of N − number output tokens, in order.
+    """Match tokens like ToMe, bipartite and soft. metric (B, N, K) → slot (B, N) of N − number output tokens, in order.
 
     Every even token has its best odd partner; the `number` best of these pairs become one token.
     """
