@@ -150,15 +150,15 @@ SUITES = (
     Suite(
         "needle",
         NeedleOptions,
-        "Exact match of mini on Needle World: families × allocations × shares of the tokens.",
-        "Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8, 1/16 and 1/32 of the tokens; pictures of the "
-        "test split (held-out seeds and typefaces); calibration of the uncertainty.",
+        "Count mini's right answers on Needle World.",
+        "By family, allocation (full, uniform, random, shuffled, scorer and oracle) and share of the tokens (1/4 to "
+        "1/32), on the test split (held-out seeds and typefaces); with the calibration of the uncertainty.",
         ("--quick", "--device cuda --out out/bench", "--device cuda --n 512 --size 768x1024"),
     ),
     Suite(
         "real",
         RealOptions,
-        "How much of what a question needs is seen in full detail; with --ask, what a model answers.",
+        "Measure coverage of the answer's boxes; with --ask, answers.",
         "Takes any folder whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
         "answer for --ask, and source if there are several. Public sets have image, question and answers.",
         (
@@ -173,53 +173,52 @@ SUITES = (
     Suite(
         "rivals",
         RivalsOptions,
-        "pack compared with other ways to prepare a picture for an API, and with attach, at equal tokens.",
-        "The bundled mini answers, without this library. The first part of a record's source names its set.",
+        "Compare pack with other ways to send a picture.",
+        "At equal tokens, and with attach. mini answers, without this library. A record's source begins with its set.",
         (
             "--limit 100",
             "--data needle pages DIR --keeps '1/4 1/8' --limit 100 --ways pack attached",
         ),
     ),
-    Suite(
-        "fading", FadingOptions, "Older screens of a conversation, reduced by the proxy: tokens, cache misses, answers."
-    ),
+    Suite("fading", FadingOptions, "Measure how the proxy reduces older screens.", "Tokens, cache misses and answers."),
     Suite(
         "peers",
         PeersOptions,
-        "Accuracy of ARR-COC and of published token reductions, at equal tokens and at equal compute.",
+        "Compare ARR-COC with published token reductions.",
         "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, "
-        "with controls and oracles, all on the same pictures.",
+        "with controls and oracles, on the same pictures, at equal tokens and at equal compute.",
         ("--quick", "--device cuda --out out/peers", "--peers FastV --peers overlay --n 64"),
         module="peers.bench",
     ),
     Suite(
         "video",
         VideoBenchOptions,
-        "Clips of Needle World: exact match by system and share of the tokens, and detection of cuts.",
-        "",
+        "Count mini's right answers about clips of Needle World.",
+        "By system and share of the tokens; with the detection of cuts.",
         ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
     ),
     Suite(
         "speed",
         SpeedOptions,
-        "Time look, ask, video and whole commands on a CPU, beside naive forms; on a GPU, a Qwen3-VL of 2B shapes.",
-        "Medians. On a CPU about a minute with two threads; on a GPU at most three minutes with random weights: tower, "
-        "prompt, search with the scorer counted, and decoding.",
+        "Time look, ask, video and whole commands.",
+        "On a CPU, medians beside naive forms: about a minute with two threads. On a GPU, a Qwen3-VL of 2B shapes with "
+        "random weights: search with the scorer, tower, prompt and decoding, at most three minutes.",
         ("", "--repeats 5 --out out/bench", "--device cuda --out out/bench"),
     ),
     Suite(
         "hypotheses",
         HypothesesBenchOptions,
-        "Each claim of the design tested against a rival at equal tokens, with a verdict.",
-        "Every rival is a relevance map, allocated by the same overlay and read by mini on the same test pictures of "
-        "Needle World. Rivals that are not installed are left out.",
+        "Test each claim of the design against a rival.",
+        "Every rival is a relevance map, allocated by the same overlay at equal tokens and read by mini on the same "
+        "test pictures of Needle World. Rivals that are not installed are left out.",
         ("--quick", "--device cuda --out out/bench"),
     ),
     Suite(
         "source",
         SourceOptions,
-        "The pipeline of the original project against ours at equal tokens, and with each of its stages left out.",
-        "Hard pictures of Needle World; about a quarter of a minute a picture of 512² on two cores.",
+        "Compare the original project's pipeline with ours.",
+        "At equal tokens, also with each of its stages left out, on hard pictures of Needle World; a picture of 512² "
+        "takes about 15 seconds on two cores.",
         ("--each 15 --out out/source", "--each 147 --side 1280 --device cuda --out out/source"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Fit the temperature of mini's uncertainty on validation pictures, and write it into the folder of mini."""
+"""`arr-coc train calibration --n 512`: fit the temperature of mini's uncertainty, and write it into mini's folder."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """`arr-coc train mini`: train the bundled model on drawn pictures. Rerun the same command to resume.
 
-For your own pictures, use `arr-coc train lora --data FOLDER`; it trains mini unless you name another model.
+    arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
+    arr-coc train lora --data FOLDER         adapters on your own pictures, of mini by default
 
 The recipe: small canvases first, a target in every visual token, Muon for the matrices, mixed allocations from the
-start. Questions on large canvases alone never left chance, and large batches left too few steps. Measure the result by
-`arr-coc bench needle --weights OUT`.
+start. Large canvases alone never left chance. Measure the result by `arr-coc bench needle --weights OUT`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class MiniOptions(RunOptions):
     folder: Path = option(Path("runs/mini"), "Folder for the checkpoint and the curve.")
     start_from: Path | None = option(None, "Start from the export of an earlier training of the same width.")
     learning_rate: float = option(2e-3, "Learning rate of the reader.")
-    warm_up: int = option(200, "Warm-up steps.")
+    warm_up: int = option(200, "Steps over which the learning rate rises.")
     decay_from: float = option(0.4, "Share of the training after which the learning rates fall.")
     scale: float = option(1.0, "Factor on batch size and buffer; below 1 for machines with little memory.")
     reuse: float = option(5.0, "How often a drawn picture is used, on average.")

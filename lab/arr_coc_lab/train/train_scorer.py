@@ -99,7 +99,7 @@ class ScorerOptions(RunOptions):
     print_share: float = option(0.6, "Share of printed pages among those outside Needle World.")
     needle_share: float = option(0.5, "Share of Needle World in every batch.")
     scale: float = option(1.0, "Factor on batches and drawn pictures; below 1 for little memory.")
-    workers: int = option(1, "Processes that draw pages.")
+    workers: int = option(1, "Number of processes that draw pages.")
     start: Path | None = option(None, "Folder of a scorer to continue from.")
     skip: float = option(0.0, "Share of the first stages to skip, for a scorer that can read.")
     judged: int = option(600, "Questions about held-out pages, and as many of Needle World, at each evaluation.")

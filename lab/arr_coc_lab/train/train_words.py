@@ -139,7 +139,7 @@ class WordsOptions(RunOptions):
     width: int = option(WIDTH, "Width of the network.")
     layers: int = option(LAYERS, "Layers of the network.")
     forget: float = option(0.25, "Share of words whose letters are hidden.")
-    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "Processes that draw pages.")
+    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "Number of processes that draw pages.")
 
     def __post_init__(self) -> None:
         if not (self.pages > 0 and self.aside > 0 and 0 <= self.forget < 1):
