@@ -63,7 +63,7 @@ def table(entry: dict[str, Any]) -> str:
     """Return a table of `tables.json` with its version below it; columns of numbers stand to the right."""
     columns, rows = entry["columns"], entry["rows"]
     firsts = ({row[place].lstrip("*−+")[:1] for row in rows} for place in range(len(columns)))
-    lines = [columns, ["--:" if all(map(str.isdigit, first - {""})) else "---" for first in firsts], *rows]
+    lines = [columns, ["--:" if all(map(str.isdigit, first - {"", "–"})) else "---" for first in firsts], *rows]
     shown = ["| " + " | ".join(line) + " |" for line in lines]
     note = f"Version {entry['version']}" + (f", {entry['machine']}." if "machine" in entry else ".")
     commands = [f"    {one}" for one in entry.get("commands", ())]
