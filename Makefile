@@ -102,7 +102,7 @@ test-ray: setup
 test-readme: setup
 	rm -rf .venv-readme
 	$(PYTHON) -m venv .venv-readme
-	.venv-readme/bin/python -m pip install --quiet '.[serve]'
+	.venv-readme/bin/python -m pip install --quiet '.[serve,mcp]'
 	ARR_COC_README=.venv-readme/bin $(BIN)/python -m pytest -rs -n 0 tests/test_readme.py -k named
 
 # lmms-eval wants other versions of much that we need, and most of it only for tasks that fetch: so it gets an environment
