@@ -53,7 +53,7 @@ def edge_map(texture: BatchTexture, grid: Grid) -> Tensor:
 
 
 def edge_maps(pixels: Pixels) -> Tensor:
-    """Return one picture or a batch → a map of two by two cells a patch: (B, rows, columns)."""
+    """Return a map of two by two cells a patch, (B, rows, columns), of one picture or a batch."""
     texture = sense(pixels, MVP13, size=min(SENSE_SIDE * 2, max(size_of(pixels))))
     (height, width), (rows, cols) = texture.size, patch_grid(texture.size)
     return edge_map(texture, (min(SUB * rows, height), min(SUB * cols, width))).float()

@@ -19,7 +19,7 @@ FOLDER = LAB_WEIGHTS / "outcomes"
 
 
 def missing() -> str | None:
-    """Return one line that says what is missing, or None."""
+    """Describe in one line what is missing, or return None."""
     if (FOLDER / "config.json").is_file():
         return None
     return f"no scorer in {FOLDER}; train one: arr-coc train outcomes, and copy OUT/scorer there"

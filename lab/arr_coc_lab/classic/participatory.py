@@ -90,7 +90,7 @@ class SemanticCoupling(Pretrained):
         self.read = nn.Linear(self.config.query_width, SEMANTIC_DIMENSIONS)
 
     def semantic(self, patches: Tensor, grid: Grid) -> BatchTexture:
-        """Convert (B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
+        """Project patches (B, P, F) to a texture of the sixteen semantic channels, one value for each patch."""
         planes = patches.transpose(1, 2).unflatten(2, grid)
         return BatchTexture(unit(self.see(planes), 1), Layout("coupling", SEMANTIC_NAMES))
 

@@ -19,7 +19,7 @@ BESIDE = 2
 
 
 def expected_tokens(logits: Tensor) -> Tensor:
-    """Convert (B, P, 5) → (B, P) tokens expected of each patch."""
+    """Return the expected tokens of each patch, (B, P), from (B, P, 5)."""
     return logits.softmax(-1) @ logits.new_tensor(CLASSIC_TOKENS)
 
 

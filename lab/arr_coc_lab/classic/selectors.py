@@ -68,7 +68,7 @@ def size_of(pixels: Pixels) -> tuple[int, int]:
 
 
 def see_patches(pixels: Pixels) -> tuple[Tensor, Grid]:
-    """Return one picture or a batch → patches (B, P, 52) and their grid."""
+    """Return patches (B, P, 52) of one picture or a batch, and their grid."""
     shape = size_of(pixels)
     rows, cols = patch_grid(shape)
     texture = sense(pixels, MVP13, size=sensed_size(*shape))
@@ -122,28 +122,28 @@ class QuestionWords(Pretrained):
         return result
 
     def mean(self, rows: Tensor) -> Tensor:
-        """Convert (B, L) → (B, width): one vector for each question."""
+        """Return one vector for each question, (B, width), of rows (B, L)."""
         return mean_word(*self(rows))
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Convert (B, L) → vectors (B, L, width) and padding (B, L) bool."""
+        """Return vectors (B, L, width) and padding (B, L) bool of rows (B, L)."""
         return self.table(rows), rows == 0
 
 
 def mean_word(words: Tensor, padding: Tensor) -> Tensor:
-    """Convert (B, L, Q) words, (B, L) padding → (B, Q); zeros where there is no word."""
+    """Average words (B, L, Q) without padding (B, L): (B, Q); zeros without a word."""
     there = (~padding)[..., None]
     return (words * there).sum(1) / there.sum(1).clamp_min(1)
 
 
 @lru_cache(maxsize=16)
 def load_part(kind: type[Part], name: str, device: str = "cpu", folder: Path = SHIPPED) -> Part:
-    """Return a part that was taught, read once in a process for each device, in full precision."""
+    """Load a trained part, once in a process for each device, in full precision."""
     return kind.from_pretrained(folder / name).float().eval().to(device)
 
 
 def load_words(device: str = "cpu") -> QuestionWords:
-    """Return the table that the selectors were taught with."""
+    """Load the table with which the selectors were trained."""
     return load_part(QuestionWords, "words", device)
 
 
@@ -161,7 +161,7 @@ class PatchViews:
 
     @classmethod
     def of(cls, pixels: Pixels, questions: Sequence[str]) -> PatchViews:
-        """Return one picture or a batch, with its questions, by the shipped table of words."""
+        """Prepare one picture or a batch, with its questions, by the shipped table of words."""
         device = str(pixels.device) if isinstance(pixels, Tensor) else "cpu"
         (patches, grid), table = see_patches(pixels), load_words(device)
         return cls(patches, *table(table.rows([text or NOTHING_ASKED for text in questions]).to(device)), grid)
@@ -193,7 +193,7 @@ class Selector:
 
     @torch.no_grad()
     def maps(self, views: PatchViews) -> Tensor:
-        """Return (B, rows, columns) in [0, 1], as it was taught."""
+        """Return the map of the trained network, (B, rows, columns) in [0, 1]."""
         return self.reading(load_part(self.kind, self.part, str(views.patches.device)), views)
 
     def relevance(self, scene: Scene, query: str) -> Relevance:

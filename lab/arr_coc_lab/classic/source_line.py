@@ -240,7 +240,7 @@ class SourceLine:
         return replace(found, map=plane.astype(np.float32), notes=(*notes, *found.notes))
 
     def candidates(self, texture: BatchTexture, pixels: np.ndarray, query: str) -> tuple[np.ndarray, list[str]]:
-        """Return (h, w) bool at the coarse mip: ground of the best clusters; and what was done."""
+        """Return (h, w) bool at the coarse mip: area of the best clusters; and a note."""
         learned = self.has("mips") and self.has("texture")
         coarse = mips(texture, "learned" if learned else "average", MIP_LEVELS)[-1]
         known, size = coarse.one(), coarse.size

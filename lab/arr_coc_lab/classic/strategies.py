@@ -44,7 +44,7 @@ CANDIDATES = 10
 
 
 def labels_on(labels: np.ndarray, grid: tuple[int, int], reach: tuple[float, float] = (1.0, 1.0)) -> np.ndarray:
-    """Return labels (h, w) → (rows, cols): the label that has most of each cell.
+    """Return the label with the largest share of each cell, (rows, cols), of labels (h, w).
 
     Args:
         labels: 0 or more, at any size.
@@ -93,7 +93,7 @@ def open_clusters(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray) -
 
 
 def clusters(job: AllocationJob) -> Leaves:
-    """Return leaves by the map that clusters are mixed into."""
+    """Allocate leaves by a map mixed with clusters."""
     labels = np.asarray(job.need("labels", "clusters", "integers (h, w), from arr_coc_lab.classic.texture.superpixels"))
     if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels= must be integers (h, w), got {labels.dtype} {labels.shape}")

@@ -48,11 +48,11 @@ class TowerWalk:
         return False
 
     def plane(self, made: Tensor) -> Tensor:
-        """Return a DeepStack plane as it is kept."""
+        """Return a DeepStack plane in the form to keep."""
         return made
 
     def last(self) -> Tensor:
-        """Return (P, D): what the tokens are made of."""
+        """Return the features (P, D) from which tokens are made."""
         return self.hidden
 
     def run(self) -> VisualTokens:

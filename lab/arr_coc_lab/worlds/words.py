@@ -74,11 +74,11 @@ class Writer:
         return self.random.choice(choices)
 
     def between(self, low: int, high: int) -> int:
-        """Return a whole number, both ends included."""
+        """Draw a whole number, both ends included."""
         return self.random.randint(low, high)
 
     def word(self, name: str) -> Any:
-        """Return one entry of a vocabulary."""
+        """Draw one entry of a vocabulary."""
         return self.random.choice(vocabulary(name))
 
     def some(self, name: str, n: int) -> list[Any]:
@@ -87,7 +87,7 @@ class Writer:
         return self.random.sample(words, min(n, len(words)))
 
     def distinct(self, make: Callable[[], str], n: int) -> list[str]:
-        """Return up to n different strings; fewer where the maker has no more to give."""
+        """Draw up to n different strings; fewer if the maker has no more."""
         found: dict[str, None] = {}
         for _ in range(n * 6):
             found.setdefault(make())
@@ -106,11 +106,11 @@ class Writer:
 
     # Values ------------------------------------------------------------------------------------------------------
     def filled(self, pattern: str) -> str:
-        """Return a pattern with figures and letters in its places."""
+        """Fill a pattern with figures and letters."""
         return "".join(self.random.choice(PATTERN[mark]) if mark in PATTERN else mark for mark in pattern)
 
     def invented(self) -> str:
-        """Return a word that means nothing and has to be read letter by letter."""
+        """Draw a meaningless word, which must be read letter by letter."""
         parts = [self.word("syllables_one"), *(self.word("syllables_two") for _ in range(2))]
         return "".join(parts[: self.between(1, 3)]) + self.word("syllables_three")
 
@@ -159,7 +159,7 @@ class Writer:
         return f"{number}{self.pick('%', '%', ' %', ' percent')}"
 
     def words(self, low: int, high: int) -> str:
-        """Return some words of prose: as they come, with a capital in front, or a capital each."""
+        """Draw some words of prose: as they are, with a capital at the beginning, or a capital each."""
         many = range(self.between(low, high))
         text = " ".join(self.invented() if self.chance(0.1) else self.word("plain") for _ in many)
         return self.pick(text, text[:1].upper() + text[1:], text.title())
@@ -173,7 +173,7 @@ class Writer:
         return self.pick(self.word("documents"), self.words(2, 4).title(), self.sentence(2, 5))
 
     def value(self, kind: str) -> str:
-        """Return a believable value for a label of this kind."""
+        """Draw a plausible value for a label of this kind."""
         match kind:
             case "code" | "phone" | "zip" | "int":
                 return self.filled(self.word(f"patterns.{kind}"))

@@ -18,7 +18,7 @@ MAX_CONTEXT = 4
 
 
 def decode(ids: torch.Tensor) -> str:
-    """Return (L,) identifiers back to a string; padding vanishes."""
+    """Convert identifiers (L,) back to a string, without padding."""
     return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
 
 
@@ -71,7 +71,7 @@ class NeedleBatch:
 
 
 def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
-    """Return several batches of one family and size as one."""
+    """Join several batches of one family and size."""
     first = batches[0]
     if len(batches) == 1:
         return first

@@ -28,7 +28,7 @@ def record(name: str, source: str, image: str, size: tuple[int, int]) -> dict[st
 
 
 def rounded(boxes: np.ndarray) -> list[list[float]]:
-    """Return (N, 4) boxes for JSON."""
+    """Convert boxes (N, 4) for JSON."""
     return np.asarray(boxes, np.float64).round(5).tolist()
 
 
@@ -59,12 +59,12 @@ def write_records(folder: Path, records: Sequence[Mapping[str, object]]) -> None
 
 
 def picture(batch: NeedleBatch, row: int) -> Image.Image:
-    """Return one picture of a batch for PIL."""
+    """Convert one picture of a batch for PIL."""
     return Image.fromarray(batch.pictures[row].permute(1, 2, 0).cpu().numpy())
 
 
 def contact_sheet(pictures: list[Image.Image], captions: list[str], columns: int = 4, tile: int = 320) -> Image.Image:
-    """Return pictures side by side, each over its caption of one or two lines."""
+    """Draw pictures side by side, each over its caption of one or two lines."""
     columns = min(columns, len(pictures))
     height = max(round(image.height * tile / image.width) for image in pictures)
     font, gap, line = ImageFont.load_default(13), 10, 17

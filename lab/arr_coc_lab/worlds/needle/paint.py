@@ -52,7 +52,7 @@ def blend(canvas: torch.Tensor, where: torch.Tensor | None, colour: torch.Tensor
 
 
 def packed(colours: torch.Tensor) -> torch.Tensor:
-    """Convert (…, 3 or 4) int64 channels → (…,) int32: red in the lowest byte, opacity in the highest."""
+    """Pack channels (…, 3 or 4) int64 into (…,) int32: red in the lowest byte, opacity in the highest."""
     shifts = torch.arange(0, 8 * colours.shape[-1], 8, device=colours.device)
     value = (colours << shifts).sum(-1)
     return torch.where(value >= 1 << 31, value - (1 << 32), value).to(torch.int32)
@@ -94,7 +94,7 @@ def _sampling(layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
-    """Return every pixel asks which item it shows. canvas: (3, B * height * width) uint8, changed in place."""
+    """Paint all items: every pixel finds the item it shows. canvas: (3, B * height * width) uint8, changed in place."""
     device = canvas.device
     number, items = layer.y.shape
     sliced, side, base = _sampling(layer)
@@ -123,7 +123,7 @@ def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> 
 
 
 def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> None:
-    """Return all lines of all pictures. canvas: (3, B * height * width) uint8, changed in place."""
+    """Paint all lines of all pictures. canvas: (3, B * height * width) uint8, changed in place."""
     device = canvas.device
     atlas = glyphs(device)
     number, lines = text.x.shape
@@ -168,7 +168,7 @@ def _texture(kind: torch.Tensor, draws: Draws, name: str, height: int, width: in
 
 
 def paint_background(background: Background, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """Return (3, B * height * width) uint8: the canvas."""
+    """Make the canvas, (3, B * height * width) uint8."""
     device = background.top.device
     number = len(draws)
     weight = torch.div(torch.arange(height, device=device) * 256, height, rounding_mode="floor")
@@ -202,7 +202,7 @@ def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch
 
 
 def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """Return the whole picture: (B, 3, height, width) uint8."""
+    """Paint whole pictures, (B, 3, height, width) uint8."""
     canvas = paint_background(scene.background, draws, height, width)
     for layer in scene.layers:
         paint_layer(canvas, layer, height, width)

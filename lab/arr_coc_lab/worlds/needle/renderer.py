@@ -107,7 +107,7 @@ def render(
     start: int = 0,
     question: int = 0,
 ) -> NeedleBatch:
-    """Return pictures `start` … `start + n - 1` of a family under a seed.
+    """Draw pictures `start` … `start + n - 1` of a family for a seed.
 
     Each picture is a pure function of (family, seed, split, size, difficulty, its number): the batch and the device
     do not matter, and the splits never share a picture. `question` 1, 2, … ask something else (or the same in other

@@ -52,15 +52,15 @@ class Stage(Canvas):
         return constant(values, self.device, torch.int64)
 
     def face(self, name: str, slots: int = 1) -> torch.Tensor:
-        """Return (B, slots) typefaces."""
+        """Draw typefaces (B, slots)."""
         return self.faces[self.draws.integers(name, 0, len(self.faces), slots)]
 
     def size_index(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Return the largest size of the atlas not above the wish: type sizes in pixels → indices."""
+        """Convert type sizes in pixels to indices of the largest size of the atlas that is not above."""
         return (torch.searchsorted(self.atlas.sizes, pixels.contiguous(), right=True) - 1).clamp(min=0)
 
     def type_sizes(self, name: str, slots: int, largest: int = 40) -> torch.Tensor:
-        """Return (B, slots) size indices: mostly small type, a share of large, by the difficulty's knobs."""
+        """Draw size indices (B, slots): mostly small type, a share of large, by the difficulty."""
         knobs = self.difficulty
         small = self.draws.integers(f"{name}/small", knobs.small[0], knobs.small[1] + 1, slots)
         large = self.draws.integers(f"{name}/large", knobs.large[0], knobs.large[1] + 1, slots)
@@ -68,12 +68,12 @@ class Stage(Canvas):
         return self.size_index(pixels.clamp(max=largest))
 
     def colour(self, name: str, base: torch.Tensor, jitter: int = 10) -> torch.Tensor:
-        """Return (B, K, 3) colours near the given ones (B, K, 3): no two red things are quite the same red."""
+        """Vary colours (B, K, 3) a little: no two red things have the same red."""
         noise = self.draws.integers(name, -jitter, jitter + 1, base.shape[1] * 3).view(base.shape[0], -1, 3)
         return (base + noise).clamp(0, 255)
 
     def ink(self, name: str, paper: torch.Tensor, slots: int = 1) -> torch.Tensor:
-        """Return (B, slots, 3) ink that stands out from the paper (B, slots or 1, 3) by the difficulty's contrast."""
+        """Choose ink (B, slots, 3) that stands out from the paper (B, slots or 1, 3) by the difficulty's contrast."""
         paper = paper.expand(self.number, slots, 3)
         dark = (
             self.draws.integers(name, 8, 60, slots)[..., None] + self.draws.integers(f"{name}/hue", 0, 24, 3)[:, None]
@@ -90,7 +90,7 @@ class Stage(Canvas):
         return self.constant(list(COLOURS.values()))[index]
 
     def sprite(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """Return (B, K) of one sprite's number."""
+        """Return the number of a sprite, (B, K)."""
         return torch.full_like(like, sprite_numbers()[name])
 
     def sprite_table(self, names: tuple[str, ...]) -> torch.Tensor:
@@ -201,7 +201,7 @@ class Text:
 
 
 def stack_text(parts: list[Text]) -> Text:
-    """Return several blocks of lines as one."""
+    """Join several blocks of lines."""
     length = max(part.ids.shape[-1] for part in parts)
     padded = [torch.nn.functional.pad(part.ids, (0, length - part.ids.shape[-1])) for part in parts]
     rest = {name: torch.cat([getattr(p, name) for p in parts], 1) for name in ("x", "baseline", "face", "size", "ink")}

@@ -55,7 +55,7 @@ TABLES = (
 
 
 def table(stage: Stage, pale: int = 0) -> Background:
-    """Return a table top of wood, cloth, stone or paper; `pale` percent of white are mixed in."""
+    """Draw a table top of wood, cloth, stone or paper; `pale` percent of white are mixed in."""
     draws = stage.draws
     which = draws.integers("table", 0, len(TABLES), place=True)[:, 0]
     base = stage.constant([colour for colour, _ in TABLES])[which]
@@ -68,7 +68,7 @@ def table(stage: Stage, pale: int = 0) -> Background:
 
 
 def paper_colour(stage: Stage, name: str, slots: int = 1) -> torch.Tensor:
-    """Return (B, slots, 3) white, cream or pale paper."""
+    """Draw paper colours (B, slots, 3): white, cream or pale."""
     draws = stage.draws
     level = draws.integers(f"{name}/level", 232, 254, slots, place=True)[..., None]
     warm = draws.integers(f"{name}/warm", -4, 16, slots, place=True)[..., None]

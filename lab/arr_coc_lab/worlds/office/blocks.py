@@ -44,7 +44,7 @@ def heading(paper: Paper, frame: Area, y: float, small: str = "", big: str = "")
 
 @block
 def letterhead(paper: Paper, frame: Area, y: float, middle: str = "") -> float:
-    """Return a company with its address, phone and site, without labels or with short ones."""
+    """Draw a company with its address, phone and site, without labels or with short ones."""
     at, align = frame.anchor(bool(middle))
     name = paper.company()
     name = name.upper() if paper.chance(0.3) else name
@@ -104,7 +104,7 @@ def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", 
 
 @block
 def sign(paper: Paper, frame: Area, y: float) -> float:
-    """Return a signature: a name, often with a job below it and a date beside it."""
+    """Draw a signature: a name, often with a job below it and a date beside it."""
     y += paper.size
     name = paper.name()
     if paper.chance(0.5):
@@ -181,7 +181,7 @@ def pairs(
     paper: Paper, frame: Area, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
     hand: str = "", ruled: str = "",
 ) -> float:  # fmt: skip
-    """Return labels with their values: beside, inline, under, above, far, on lines or in boxes."""
+    """Draw labels with their values: beside, inline, under, above, far, on lines or in boxes."""
     fields = paper.fields(scope, int(n))
     if style in ("under", "above", "boxed"):
         return _grid(paper, frame, y, fields, style, int(columns))
@@ -219,7 +219,7 @@ def pairs(
 
 
 def _run(paper: Paper, frame: Area, y: float, fields: Sequence[PageField]) -> float:
-    """Return labels and values one after the other in the same lines."""
+    """Draw labels and values one after the other in the same lines."""
     x, mark = frame.x0, paper.pick(":", ":", "")
     for field in fields:
         value = paper.value(field.kind)
@@ -233,7 +233,7 @@ def _run(paper: Paper, frame: Area, y: float, fields: Sequence[PageField]) -> fl
 
 
 def _grid(paper: Paper, frame: Area, y: float, fields: Sequence[PageField], style: str, columns: int) -> float:
-    """Return labels above (or below) their values, in columns, with or without boxes."""
+    """Draw labels above (or below) their values, in columns, with or without boxes."""
     wide, small = frame.width / columns, paper.random.uniform(0.75, 1.0)
     high = (3.0 if style == "boxed" else 3.2) * paper.size
     bold = paper.chance(0.4)
@@ -505,7 +505,7 @@ def menu(paper: Paper, frame: Area, y: float, upright: str = "") -> float:
 
 @block
 def mails(paper: Paper, frame: Area, y: float) -> float:
-    """Return a list of messages: who, what about, when."""
+    """Draw a list of messages: sender, subject, time."""
     stacked = frame.width < 38 * paper.size
     for name in paper.distinct(paper.name, paper.between(5, 9)):
         subject, time = paper.prose_words(2, 6).capitalize(), paper.pick(paper.time(), paper.date())

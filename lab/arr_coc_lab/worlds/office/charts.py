@@ -67,7 +67,7 @@ def chart_data(paper: Paper, most: int, series: int, coloured: bool = False) -> 
 
 
 def entries(paper: Paper, kind: str, number: int) -> list[str]:
-    """Return names of the entries of a chart."""
+    """Draw names of the entries of a chart."""
     if kind != "year":
         return paper.distinct(lambda: paper.value(KINDS[kind]), number)
     start, step = paper.between(1975, 2022 - number), paper.pick(1, 1, 1, 2, 5) if number < 7 else 1
@@ -81,7 +81,7 @@ def entries(paper: Paper, kind: str, number: int) -> list[str]:
 
 
 def chart_title(paper: Paper, frame: Area, y: float, data: ChartData) -> float:
-    """Return a title that says what is measured, where and when, now and then with a line below it."""
+    """Draw a title with quantity, place and time, sometimes with a line below it."""
     slots = data.slots | {"a": data.names[0], "z": data.names[-1], "m": data.measure}
     text = data.topic["title"].format(**slots)
     span, y = paper.flow(frame, y, text[:1].upper() + text[1:], paper.pick(1.0, 1.2, 1.45))
@@ -101,7 +101,7 @@ def value_question(paper: Paper, data: ChartData, name: str, series: str = "") -
 
 
 def draw_legend(paper: Paper, frame: Area, y: float, data: ChartData, spots: list[tuple[float, float]]) -> list[Span]:
-    """Return a mark and a name for each series. spots: where the names stand instead, at the ends of their curves."""
+    """Draw a legend: a mark and a name for each series. spots: places of names at the ends of curves instead."""
     found, x = [], frame.x0
     upright = not spots and paper.chance(0.25)
     mark = paper.pick("square", "line", "square")

@@ -69,7 +69,7 @@ def advance(font: ImageFont.FreeTypeFont, letter: str) -> float:
 
 
 def length(font: ImageFont.FreeTypeFont, text: str) -> float:
-    """Return pixels that a text is wide, letter by letter."""
+    """Return the width of a text in pixels, letter by letter."""
     return sum(advance(font, letter) for letter in text)
 
 
@@ -114,7 +114,7 @@ class Area(NamedTuple):
         return self.x1 - self.x0
 
     def anchor(self, middle: bool) -> tuple[float, str]:
-        """Return where a line is set in the middle or on the left, and how: x and `align` of `Paper.write`."""
+        """Return x and `align` of `Paper.write` for a line in the middle or on the left."""
         return ((self.x0 + self.x1) / 2, "middle") if middle else (self.x0, "left")
 
 
@@ -144,7 +144,7 @@ class Paper(PageSpeaker):
         self.questions: list[PageQuestion] = []
 
     def shade(self, low: int, high: int) -> Colour:
-        """Return a colour whose parts lie between two numbers."""
+        """Draw a colour whose channels lie between two numbers."""
         red, green, blue = (self.random.randrange(low, high) for _ in range(3))
         return red, green, blue
 
@@ -236,7 +236,7 @@ class Paper(PageSpeaker):
                 x += wide
 
     def paint(self) -> np.ndarray:
-        """Return (H, W, 3) uint8, clean."""
+        """Draw the clean page, (H, W, 3) uint8."""
         image = Image.new("RGB", (self.width, self.height), self.paper)
         draw = ImageDraw.Draw(image)
         for kind, place, colour, width in self.shapes:

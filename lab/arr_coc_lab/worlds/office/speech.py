@@ -30,7 +30,7 @@ class PageField(NamedTuple):
 
 @cache
 def _scope(name: str) -> tuple[tuple[str, dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]], ...]:
-    """Return (kind, labels by language, questions by language) of every field of a scope."""
+    """List (kind, labels by language, questions by language) of every field of a scope."""
     table = read_table(DATA / "fields.toml")[name]
     return tuple(
         (
@@ -85,7 +85,7 @@ class PageSpeaker(Writer):
         return self.phrase(forms or speech(f"{language}.field"), L=name, l=lowered(name) if language != "de" else name)
 
     def say(self, wording: str, **slots: str) -> str:
-        """Return one wording of the asker's language with its slots filled; capital slots are as written."""
+        """Draw a wording of the asker's language and fill its slots; capital slots are as written."""
         lower = {name.lower(): text for name, text in slots.items() if name.isupper()}
         return self.phrase(speech(f"{self.asking}.{wording}"), **{**lower, **slots})
 
@@ -138,7 +138,7 @@ class PageSpeaker(Writer):
                 return super().value(kind)
 
     def prose_words(self, low: int, high: int) -> str:
-        """Return some words of the page's language, in small letters."""
+        """Draw some words of the page's language, in lower case."""
         known = choices(f"words.{self.language}")
         if not known:
             return self.words(low, high).lower()

@@ -41,7 +41,7 @@ class Page(NamedTuple):
     paper: Paper
 
     def pixels(self) -> np.ndarray:
-        """Return (H, W, 3) uint8, clean; `paper.worn` wears it."""
+        """Draw the clean page, (H, W, 3) uint8; `paper.worn` wears it."""
         return self.paper.paint()
 
     def boxes(self, *spans: Span) -> np.ndarray:
@@ -109,7 +109,7 @@ def make_page(split: str, seed: int, number: int, head: str = "") -> Page:
 
 
 def side_by_side(draw: Callable[[Job], Made], jobs: Iterable[Job], workers: int = 1) -> Iterator[Made]:
-    """Yield what `draw` makes of each job, in order; several workers are processes."""
+    """Yield the results of `draw` for all jobs, in order; several workers are processes."""
     if workers == 1:
         yield from map(draw, jobs)
         return

@@ -31,7 +31,7 @@ assert NUMBER_OF_IDS < FIRST_CLASS
 
 
 def refilled(text: str) -> str:
-    """Return a number with the class of figures for all its figures but the first; any other text as it is."""
+    """Replace all figures of a number but the first by the class of figures; keep other texts."""
     if not NUMBER.fullmatch(text):
         return text
     first = next(place for place, letter in enumerate(text) if letter.isdigit()) + 1
@@ -82,7 +82,7 @@ class Rows:
                 self.texts.append(refilled(text.upper() if source.random() < 0.1 else text))
 
     def add(self, text: str, refill: bool = False) -> int:
-        """Return the row of a single text. refill: draw the figures of a number for each picture."""
+        """Add the row of a single text. refill: draw the figures of a number for each picture."""
         text = refilled(text[:LENGTH]) if refill else text[:LENGTH]
         if text not in self.known:
             self.known[text] = len(self.texts)
@@ -123,7 +123,7 @@ class Bank:
         return self.first[kind] + ((bits * self.count[kind]) >> 32)
 
     def written(self, row: Tensor, scramble: Tensor, bits: Tensor) -> Tensor:
-        """Convert (…,) rows, (…,) bool, (…, 96) bits → (…, 96) uint8 identifiers, 0 behind the end."""
+        """Fill rows (…,) by random bits (…, 96): (…, 96) uint8 identifiers, 0 after the end."""
         text = self.rows[row]
         code = self.replaced[scramble[..., None].long(), text.int()]
         return torch.where(code >= 0, self.classes[code.clamp_min(0), bits >> 25], text)

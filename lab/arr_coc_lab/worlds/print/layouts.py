@@ -101,7 +101,7 @@ class PrintLayout(Writer):
         self.facts.append(PageFact(GROUP[group], asked, label, second, answer, **words))
 
     def title(self) -> float:
-        """Return a title on two of three pages; returns the line below it."""
+        """Set a title on two of three pages; return the line below it."""
         if self.chance(0.35):
             return 0.0
         scale, side = self.random.uniform(1.0, 2.2), self.pick(0.0, 0.5, 0.5, 1.0)
@@ -114,7 +114,7 @@ class PrintLayout(Writer):
 
 
 def dense(page: PrintLayout) -> None:
-    """Return one to four columns of lines, in paragraphs of their own sizes and typefaces."""
+    """Lay out one to four columns of lines, in paragraphs of their own sizes and typefaces."""
     columns = page.pick(1, 1, 2, 2, 3, 4)
     page.wide, gutter, start = 9.0 * columns, 0.03, page.title() if page.chance(0.3) else 0.0
     wide = (1 - gutter * (columns - 1)) / columns
@@ -217,7 +217,7 @@ def office(page: PrintLayout) -> None:
 def _boxed(
     place: Callable[[float, float], tuple[float, float]], x0: float, y0: float, x1: float, y1: float, more: float = 0.0
 ) -> tuple[float, ...]:
-    """Return two corners, in any order, as a box of the page that is `more` pixels larger on each side."""
+    """Convert two corners, in any order, to a box of the page that is `more` pixels larger on each side."""
     upper, lower = (min(x0, x1) - more, min(y0, y1) - more), (max(x0, x1) + more, max(y0, y1) + more)
     return (*place(*upper), *place(*lower))
 
@@ -249,13 +249,13 @@ class PrintStage(Canvas):
     smallest: float
 
     def face(self, name: str) -> Tensor:
-        """Return (B, 1) faces, 60 percent of them of those that offices print with."""
+        """Draw typefaces (B, 1), 60 percent of them those common in offices."""
         any_face = self.faces[self.draws.integers(f"{name}/any", 0, len(self.faces))]
         usual = self.common[self.draws.integers(f"{name}/usual", 0, len(self.common))]
         return torch.where(self.draws.chance(f"{name}/plain", 60), usual, any_face)
 
     def colour(self, name: str, known: Sequence[Sequence[float]]) -> Tensor:
-        """Return (B, 1, 3) in 0–1: one of those known, a little lighter."""
+        """Draw an ink colour (B, 1, 3) in 0–1: a known one, a little lighter."""
         which = self.draws.integers(f"{name}/which", 0, len(known))
         return constant(known, self.device)[which] + self.draws.uniform(f"{name}/light", 0.0, 0.08)[..., None]
 
@@ -302,7 +302,7 @@ class Layouts:
         return cls(padded("slots", 9), padded("facts", 8), padded("rules", 7), padded("fills", 7), wide, numbers)
 
     def choose(self, draws: FloatDraws, shares: dict[str, float]) -> Tensor:
-        """Return (B,) layouts: of a family by its share, then any of it."""
+        """Draw layouts (B,): a family by its share, then any of its layouts."""
         ends = constant([shares.get(name, 0.0) for name in FAMILIES], draws.device).cumsum(0)
         pick = draws.uniform("family")[:, 0] * ends[-1]
         family = torch.searchsorted(ends, pick.contiguous(), right=True).clamp_max(len(FAMILIES) - 1)
@@ -341,7 +341,7 @@ class Layouts:
         )
 
         def rects(table: Tensor, thick: Tensor) -> Rects:
-            """Convert (B, M, 7) of the page → pixels, made `thick` (B, 1, 1) pixels larger."""
+            """Convert boxes (B, M, 7) of the page to pixels, `thick` (B, 1, 1) pixels larger."""
             x0, y0, x1, y1 = table[..., :4].nan_to_num().unbind(-1)
             boxes = torch.stack([margin + x0 * span, top + y0 * pitch, margin + x1 * span, top + y1 * pitch], -1)
             boxes = boxes + constant([-0.5, -0.5, 0.5, 0.5], stage.device) * thick
@@ -355,5 +355,5 @@ class Layouts:
         return Sheet(slots, fills, rules, facts)
 
     def family_of(self, which: Tensor) -> Tensor:
-        """Convert (B,) layouts → the number of the family of each."""
+        """Return the number of the family of each layout (B,)."""
         return torch.searchsorted(constant(self.numbers, which.device).cumsum(0), which, right=True)

@@ -31,13 +31,13 @@ class Rects:
 
 
 def _covers(low: Tensor, high: Tensor, length: int) -> Tensor:
-    """Convert (B, M) edges → (B, M, length): how much of every pixel's width lies between them."""
+    """Return the share of every pixel's width between edges (B, M): (B, M, length)."""
     at = torch.arange(length, device=low.device, dtype=torch.float32)
     return (torch.minimum(high[..., None], at + 1) - torch.maximum(low[..., None], at)).clamp(0, 1)
 
 
 def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
-    """Return (B, 3, H, W) float32 in 0–1 with the rectangles laid over it."""
+    """Paint rectangles over (B, 3, H, W) float32 in 0–1."""
     height, width = canvas.shape[2:]
     x0, y0, x1, y1 = rects.boxes.unbind(-1)
     rows = _covers(y0, y1, height) * rects.strength[..., None]
@@ -52,7 +52,7 @@ def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
 
 
 def paint_runs(canvas: Tensor, runs: Runs, areas: Tensor, atlas: PrintAtlas, weight: Tensor) -> Tensor:
-    """Return (B, 3, H, W) float32 in 0–1 with the text laid over it.
+    """Paint text over (B, 3, H, W) float32 in 0–1.
 
     areas: (B, R, 4) int64 pixels of each piece of text, none on another. weight: (B,) exponent of the ink's coverage:
     below 1 heavier, above 1 lighter. A processor works on the pixels with text alone, a GPU on all of them: it would

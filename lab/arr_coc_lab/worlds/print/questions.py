@@ -46,7 +46,7 @@ SHORT = "{0}{1}?"
 
 
 def _placed(text: str) -> str:
-    """Return every template holds both places; where nothing is named, they stand at the end and stay empty."""
+    """Parse templates with two places each; a place that is not named is empty, at the end."""
     for place in ("{0}", "{1}"):
         if place not in text:
             text += place

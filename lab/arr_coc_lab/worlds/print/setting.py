@@ -62,7 +62,7 @@ class Runs:
     ink: Tensor
 
     def letters(self) -> Tensor:
-        """Return (B, R, 96) bool: what leaves ink."""
+        """Return a mask (B, R, 96) of the characters that leave ink."""
         return (self.ids > 0) & (self.ids != SPACE) & self.there[..., None]
 
     def extent(self, atlas: PrintAtlas) -> Tensor:
@@ -128,6 +128,6 @@ def without_collisions(runs: Runs, areas: Tensor, size: tuple[int, int]) -> Runs
 
 
 def painted_areas(extent: Tensor) -> Tensor:
-    """Convert (B, R, 4) extents → whole pixels, with a little space at both ends for what hangs over."""
+    """Round extents (B, R, 4) to whole pixels, with a little space at both ends for overhanging ink."""
     wide = extent + constant([-1.5, -0.3, 1.5, 0.3], extent.device)
     return torch.cat([wide[..., :2].floor(), wide[..., 2:].ceil()], -1).long()

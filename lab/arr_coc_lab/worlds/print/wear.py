@@ -59,7 +59,7 @@ class PrintWear:
     size: tuple[int, int]
 
     def _turned(self, x: Tensor, y: Tensor, back: bool) -> tuple[Tensor, Tensor]:
-        """Return places (B, …) turned and scaled around the middle of the picture, or back.
+        """Turn and scale places (B, …) around the middle of the picture, or back.
 
         Plain sums and products: a matrix product may be of ten bits on a GPU, half a pixel.
         """
@@ -71,15 +71,15 @@ class PrintWear:
         return cos * x - sin * y + middle_x, sin * x + cos * y + middle_y
 
     def moved(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return places (B, …) on the sheet, in pixels → where they lie in the worn picture."""
+        """Map places (B, …) on the sheet, in pixels, to the worn picture."""
         return self._turned(x, y, back=False)
 
     def sheet_places(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the other way round: places (B, …) in the worn picture → what of the sheet lies there."""
+        """Map places (B, …) in the worn picture back to the sheet."""
         return self._turned(x, y, back=True)
 
     def moved_boxes(self, boxes: Tensor) -> Tensor:
-        """Convert (B, …, 4) x0, y0, x1, y1 → the upright boxes around where they lie."""
+        """Map boxes (B, …, 4) x0, y0, x1, y1 to upright boxes in the worn picture."""
         x0, y0, x1, y1 = boxes.unbind(-1)
         x, y = self.moved(torch.stack([x0, x1, x1, x0], -1), torch.stack([y0, y0, y1, y1], -1))
         return torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
@@ -107,7 +107,7 @@ def draw_wear(
 
 
 def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
-    """Convert (B, 3, H, W) float32 in 0–1 → the same, worn. paper: (B, 3) what lies beyond the sheet's edges."""
+    """Wear pictures (B, 3, H, W) float32 in 0–1. paper: (B, 3) colour beyond the sheet's edges."""
     s, (height, width), device = wear.strengths, wear.size, pictures.device
     value, beyond = blurred(pictures, s["blur"].view(-1)), paper.view(-1, 3, 1, 1)
     # Every pixel of the worn picture asks which place of the sheet it shows.
@@ -127,7 +127,7 @@ def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
 
 @cache
 def noise_tile(device: torch.device) -> Tensor:
-    """Return (512 * 512,) float32 of mean 0 and deviation 1, the same everywhere."""
+    """Return fixed noise (512 * 512,) float32 of mean 0 and deviation 1."""
     bits = mix(torch.arange(4 * TILE * TILE) + 12_345)
     grain = ((bits.view(4, -1) >> 8).float() * 2.0**-24).sum(0)
     return ((grain - grain.mean()) / grain.std()).to(device)
@@ -145,7 +145,7 @@ def noise(places: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _mixed(planes: Tensor, rows: Sequence[Sequence[float]]) -> Tensor:
-    """Convert (B, 3, H, W) → (B, rows, H, W): sums of the three planes, each row's own."""
+    """Mix the three planes of (B, 3, H, W) by rows of weights: (B, rows, H, W)."""
     first, second, third = planes.split(1, 1)
     return torch.cat([a * first + b * second + c * third for a, b, c in rows], 1)
 

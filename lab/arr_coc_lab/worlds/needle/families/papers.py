@@ -41,7 +41,7 @@ from ..surfaces import paper_colour, table
 
 
 def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, wide: int, paper: torch.Tensor) -> Layer:
-    """Return a sheet of paper with its shadow."""
+    """Draw a sheet of paper with its shadow."""
     paint = paints(torch.zeros_like(paper), paper, None, opacity=(150, 255, 0))
     return Layer(y, x, tall, torch.full_like(x, wide), stage.sprite("sheet", x), paint, masks=(0, 1))
 
@@ -49,7 +49,7 @@ def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, w
 def _title(
     stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, space: int, sizes: tuple[int, int], ink: torch.Tensor
 ) -> Text:
-    """Return a title of a list of words, in one of these sizes, no wider than the space."""
+    """Set a title of a list of words, in one of these sizes, no wider than the space."""
     size = stage.size_index(stage.draws.integers("title/size", *sizes))
     title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(space)
     return replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
