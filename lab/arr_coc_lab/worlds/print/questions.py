@@ -46,7 +46,7 @@ SHORT = "{0}{1}?"
 
 
 def _placed(text: str) -> str:
-    """Parse templates with two places each; a place that is not named is empty, at the end."""
+    """Append missing places to a template, so that it has both."""
     for place in ("{0}", "{1}"):
         if place not in text:
             text += place
