@@ -75,13 +75,13 @@ def names_of(path: Path) -> tuple[str, str, set[int]] | None:
 
 
 def characters_of(known: set[int]) -> str | None:
-    """The characters that can be written; None where one that everybody needs is missing."""
+    """Return the characters that can be written; None where one that everybody needs is missing."""
     found = "".join(c for c in CHARACTERS if ord(c) in known)
     return found if all(c in found for c in CHARACTERS if c not in OPTIONAL) else None
 
 
 def picture(font: ImageFont.FreeTypeFont, character: str) -> tuple[np.ndarray, int, int]:
-    """A character's ink in whole texels of FINE² pixels each, and where it begins from the origin, in texels."""
+    """Return a character's ink in whole texels of FINE² pixels each, and where it begins from the origin, in texels."""
     x0, y0, x1, y1 = font.getbbox(character, anchor="ls")
     left, top = int(x0) // FINE - 1, int(y0) // FINE - 1
     wide, high = int(x1) // FINE + 2 - left, int(y1) // FINE + 2 - top
@@ -91,7 +91,7 @@ def picture(font: ImageFont.FreeTypeFont, character: str) -> tuple[np.ndarray, i
 
 
 def normal_shape(mask: np.ndarray) -> np.ndarray:
-    """(256,) of mean 0 and length 1: the ink in a square of 16, whatever its size."""
+    """Return (256,) of mean 0 and length 1: the ink in a square of 16, whatever its size."""
     small = np.asarray(Image.fromarray(mask).resize((16, 16), Image.Resampling.BOX), np.float32).ravel()
     small = small - small.mean()
     return small / max(1e-6, float(np.linalg.norm(small)))
@@ -147,7 +147,7 @@ def _draw_face(path: str, family: str, style: str, written: str) -> DrawnGlyph |
         shapes[index] = normal_shape((cut * 17).astype(np.uint8))
     if advances[1] == 0:
         return None
-    # Small letters that are capitals cannot be told from them.
+    # Small letters drawn as capitals look the same.
     pairs = [(CHARACTERS.index(c) + 1, CHARACTERS.index(c.upper()) + 1) for c in "abdeghnqrt"]
     if np.mean([float(shapes[a] @ shapes[b]) for a, b in pairs]) > 0.75:
         return None

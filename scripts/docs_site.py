@@ -24,7 +24,7 @@ LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: Any) -> Any:
-    """The API's pages in the navigation."""
+    """Return the API's pages in the navigation."""
     reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
     for entry in reference:
         if "API" in entry:
@@ -49,7 +49,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def inside(text: str) -> str:
     """A page of the repository's root as a page of the site: the map of files is left out; what the site does not hold
-    is told by its name."""
+    is named."""
     text = re.sub(r"<details>.*?</details>\n*", "", text, flags=re.DOTALL)
 
     def moved(link: re.Match[str]) -> str:
@@ -61,15 +61,15 @@ def inside(text: str) -> str:
 
 
 def commands_page() -> str:
-    """Every command, as the program itself tells it."""
-    whole = told("--help")
+    """Return every command, as the program itself tells it."""
+    whole = output("--help")
     names = re.findall(r"^  (\w+)  +\S", whole.partition("Commands:")[2], flags=re.MULTILINE)
     assert names, "the program names no commands"
-    pages = [f"## arr-coc {name}\n\n```text\n{told(name, '--help')}\n```\n" for name in names]
+    pages = [f"## arr-coc {name}\n\n```text\n{output(name, '--help')}\n```\n" for name in names]
     return "\n".join(["# Commands", "", f"```text\n{whole}\n```", "", *pages])
 
 
-def told(*arguments: str) -> str:
+def output(*arguments: str) -> str:
     """What `arr-coc` prints."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
     return subprocess.run(
@@ -88,7 +88,7 @@ def entry_points() -> str:
 
 
 def home(room: str, name: str) -> str:
-    """The module that defines a function."""
+    """Return the module that defines a function."""
     package = ROOT / "src" / "arr_coc"
     inside_it = sorted((package / room.replace(".", "/")).glob("*.py")) or [package / f"{room.replace('.', '/')}.py"]
     file = next(one for one in inside_it if re.search(rf"^def {name}\(", one.read_text("utf-8"), flags=re.MULTILINE))

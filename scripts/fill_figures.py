@@ -23,7 +23,7 @@ DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
 
 
 def percent(row: dict[str, Any], scale: float = 100.0) -> str:
-    """A value with its 95 % interval."""
+    """Return a value with its 95 % interval."""
     return f"{scale * row['value']:.1f} [{scale * row['low']:.1f}, {scale * row['high']:.1f}]"
 
 
@@ -46,7 +46,7 @@ def needle_table() -> list[str]:
 
 
 def document_table() -> list[str]:
-    """How much of the answer is shown in full on real documents."""
+    """Return how much of the answer is shown in full on real documents."""
     tables = json.loads((DATA / "real_documents.json").read_text(encoding="utf-8"))["tables"]
     rows = next(table for table in tables if table["title"] == "coverage")["rows"]
     found = {(row["source"], row["relevance"], row["strategy"]): row for row in rows}
@@ -60,18 +60,18 @@ def document_table() -> list[str]:
 
 
 def table(entry: dict[str, Any]) -> str:
-    """A table of `tables.json` with its version below it; columns of numbers stand to the right."""
+    """Return a table of `tables.json` with its version below it; columns of numbers stand to the right."""
     columns, rows = entry["columns"], entry["rows"]
     firsts = ({row[place].lstrip("*−+")[:1] for row in rows} for place in range(len(columns)))
-    lines = [columns, ["--:" if all(map(str.isdigit, first - {""})) else "---" for first in firsts], *rows]
+    lines = [columns, ["--:" if all(map(str.isdigit, first - {"", "–"})) else "---" for first in firsts], *rows]
     shown = ["| " + " | ".join(line) + " |" for line in lines]
-    told = f"Version {entry['version']}" + (f", {entry['machine']}." if "machine" in entry else ".")
+    note = f"Version {entry['version']}" + (f", {entry['machine']}." if "machine" in entry else ".")
     commands = [f"    {one}" for one in entry.get("commands", ())]
-    return "\n".join([*shown, "", told, *([""] if commands else []), *commands])
+    return "\n".join([*shown, "", note, *([""] if commands else []), *commands])
 
 
 def blocks() -> Iterator[tuple[Path, str, str]]:
-    """Every page, the name of a block in it, and what stands there."""
+    """Yield every page, the name of a block in it, and what stands there."""
     yield ROOT / "README.md", "figures", "\n".join([*needle_table(), "", *document_table()])
     for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
         yield ROOT / "docs" / entry["page"], name, table(entry)

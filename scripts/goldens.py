@@ -54,7 +54,7 @@ import arr_coc
 
 
 def look_table() -> Iterator[tuple[str, Any, str, Any, dict[str, Any]]]:
-    """(key, picture, question, budget, options), first those that differ most."""
+    """Yield (key, picture, question, budget, options), first those that differ most."""
     page, words, _ = drawn()
     ramp = np.add.outer(np.arange(12), np.arange(16) ** 2).astype(np.float32) / 300
     ask_total, sign, title = "What is the total?", QUESTIONS["street"][0], QUESTIONS["form"][0]
@@ -125,8 +125,8 @@ def ask_table() -> Iterator[tuple[str, Any, str, Any, dict[str, Any]]]:
 def asks() -> Iterator[Golden]:
     for key, picture, question, budget, how in ask_table():
         answer = call(arr_coc.ask, picture, question, budget, ocr=False, **how)
-        told = {"text": answer.text, "uncertainty": round(answer.uncertainty, 4), "tokens": answer.tokens}
-        yield key, {**told, "full": answer.full, "source": answer.source, "looks": laid(answer.allocation)}
+        shown = {"text": answer.text, "uncertainty": round(answer.uncertainty, 4), "tokens": answer.tokens}
+        yield key, {**shown, "full": answer.full, "source": answer.source, "looks": laid(answer.allocation)}
         yield f"{key}.notes", masked(answer.notes)
     ask = ("ask", example("form"), QUESTIONS["form"][2], "--budget", 96, "--set", "ocr=false")
     said = json.loads(command(*ask, "--json"))
@@ -231,7 +231,7 @@ def own_records() -> Path:
 
 
 def trainings() -> Iterator[Golden]:
-    """The curve of some steps of each training: losses and whatever else it records, without times."""
+    """Yield the curve of some steps of each training: losses and whatever else it records, without times."""
     mini = ("mini", "--scale", 0.004, "--width", 64, "--largest", 128, "--eager")
     own = own_records()
     table: dict[str, tuple[object, ...]] = {
@@ -262,7 +262,7 @@ TOLERANCES = {"trainings": 0.02, "packs": 0.005, "asks": 0.01, "serve": 0.01}
 
 
 def differences(wanted: Any, got: Any, tolerance: float, moved: float = 0.0, place: str = "") -> Iterator[str]:
-    """Where two values differ, in words. moved: the share of an allocation's regions that may lie elsewhere."""
+    """Yield where two values differ, in words. moved: the share of an allocation's regions that may lie elsewhere."""
     if isinstance(wanted, dict) and isinstance(got, dict):
         names = dict.fromkeys((*wanted, *got))
         if moved and "regions" in wanted and "regions" in got:
@@ -289,8 +289,8 @@ def compare(group: str, results: dict[str, Any], expected: dict[str, Any], moved
     """Lines that say where results differ from what was expected of the same keys."""
     for key, value in results.items():
         if key in expected:
-            told = json.loads(json.dumps(value))
-            for place in differences(expected[key], told, TOLERANCES.get(group, TOLERANCE), moved):
+            value = json.loads(json.dumps(value))
+            for place in differences(expected[key], value, TOLERANCES.get(group, TOLERANCE), moved):
                 yield f"{group}: {key}{place}"
         else:
             yield f"{group}: {key}: not recorded, got {json.dumps(value)[:200]}"

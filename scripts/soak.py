@@ -63,7 +63,7 @@ def weigh() -> dict[str, float]:
 
 
 def picture(number: int) -> np.ndarray:
-    """(H, W, 3) uint8, three sizes in turn."""
+    """Return (H, W, 3) uint8, three sizes in turn."""
     height, width = SIZES[number % len(SIZES)]
     coarse = np.random.default_rng(number).integers(0, 255, (height // 16, width // 16, 3), dtype=np.uint8)
     return coarse.repeat(16, 0).repeat(16, 1)
@@ -83,7 +83,7 @@ def tiny_eye(folder: Path) -> Any:
 
 
 def activities(folder: Path) -> tuple[Callable[[int], None], ...]:
-    """One turn of each, which gets the number of the turn."""
+    """Return one turn of each, which gets the number of the turn."""
     import arr_coc
     from arr_coc.answering.esper import Esper
     from arr_coc.draw import homunculus
@@ -145,7 +145,7 @@ def activities(folder: Path) -> tuple[Callable[[int], None], ...]:
 
 @cache
 def start(*arguments: object) -> str:
-    """The address of a server, in a process of its own that is weighed together with this one."""
+    """Return the address of a server, in a process of its own that is weighed together with this one."""
     # glibc gives freed memory back at once, which `weigh` sees to in this process only.
     environment = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"}
     line = [sys.executable, "-m", "arr_coc", *map(str, arguments), "--bind", "0"]
@@ -183,17 +183,17 @@ def disturb(address: str, pid: int) -> None:
 
 
 def soak(seconds: float, steps: int = len(SIZES)) -> dict[str, Any]:
-    """Rounds of so many steps of each activity, until the time is over; what was weighed after each."""
+    """Run rounds of some steps of each activity until the time is over; return the measurements after each."""
     with tempfile.TemporaryDirectory() as folder:
         turns = activities(Path(folder))
-        weights, over, told = [], time.monotonic() + seconds, 0.0
+        weights, over, reported = [], time.monotonic() + seconds, 0.0
         while time.monotonic() < over or len(weights) < LEAST_ROUNDS:
             for turn in turns:
                 for step in range(steps):
                     turn(len(weights) * steps + step)
             weights.append(weigh())
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
+            if time.monotonic() - reported > 30:
+                reported = time.monotonic()
                 held = ", ".join(f"{value:.0f} {name}" for name, value in weights[-1].items())
                 print(f"round {len(weights)}: {held}", flush=True)
     return {"seconds": seconds, "rounds": len(weights), "weights": weights, **judged(weights)}

@@ -2,5 +2,5 @@
 
 from pathlib import Path
 
-# What only the laboratory reads: the selectors of the first phases, and the rivals of the hypotheses.
+# Weights that only the laboratory uses: the selectors of the first phases, and the rivals of the hypotheses.
 LAB_WEIGHTS = Path(__file__).parent / "weights"

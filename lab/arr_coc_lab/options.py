@@ -1,7 +1,7 @@
-"""The options of a training or a bench: one frozen dataclass, from which its command line is made.
+"""Make the command line of a training or a benchmark from one frozen dataclass of options.
 
-Every field becomes an option of the same name with the field's type and default; `option` gives it its help. What is
-not given keeps the default, so `Options(...)` in a program and `parse` for a command line say the same.
+Every field becomes an option of the same name with the field's type and default; `option` adds its help. Options left
+out keep the default, so `Options(...)` in a program and `parse` for a command line mean the same.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 def option(default: object = MISSING, help: str = "", **how: object) -> Any:
-    """A field of a dataclass of options.
+    """Declare a field of a dataclass of options.
 
     Args:
-        default: Of the field; without one the option is required.
-        help: One line for the command line.
+        default: Default of the field; without one the option is required.
+        help: Line of help for the command line.
         how: `flag` (another name on the command line, or several), `choices`, `metavar`, `least` (see `bench.run`).
     """
     return field(default=default, metadata={"help": help, **how})
 
 
 def plain(options: DataclassInstance) -> dict[str, object]:
-    """The options as JSON has them."""
+    """Convert options to JSON types."""
 
     def value(item: object) -> object:
         if isinstance(item, Mapping):
@@ -44,7 +44,7 @@ def plain(options: DataclassInstance) -> dict[str, object]:
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Raises `InputError` where the line cannot be read."""
+    """A parser that raises `InputError` for a line that cannot be parsed."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; --help lists the options")
@@ -53,7 +53,7 @@ class OneLineParser(argparse.ArgumentParser):
 def parse(
     kind: type[Options], arguments: Iterable[str], description: str | None, program: str | None = None
 ) -> Options:
-    """The options that a command line gives."""
+    """Parse a command line into options."""
     form = argparse.RawDescriptionHelpFormatter
     parser = OneLineParser(prog=program, description=description, formatter_class=form)
     _add(parser, kind)
@@ -67,7 +67,7 @@ def parse(
 
 
 def flags_of(item: Field[object]) -> tuple[str, ...]:
-    """The names of an option on the command line."""
+    """Return the names of an option on the command line."""
     flag = item.metadata.get("flag", "--" + item.name.replace("_", "-"))
     return (flag,) if isinstance(flag, str) else flag
 
@@ -79,12 +79,12 @@ def _add(parser: argparse.ArgumentParser, kind: type[DataclassInstance]) -> None
         if isinstance(hint, types.UnionType):
             (hint,) = (part for part in get_args(hint) if part is not types.NoneType)
         what: dict[str, Any] = {"dest": item.name, "choices": how.get("choices"), "metavar": how.get("metavar")}
-        # A value that is not given is left to the dataclass.
+        # Options left out are left to the dataclass.
         what |= {"required": default is MISSING, "default": argparse.SUPPRESS, "type": hint}
         if hint is bool:
             what = {"dest": item.name, "action": "store_false" if default else "store_true", "default": default}
         elif get_origin(hint) is tuple:
-            # What may be given several times adds up: --family cards --family zoo.
+            # Repeated options add up: --family cards --family zoo.
             what |= {"nargs": "+", "type": get_args(hint)[0], "action": "extend"}
         several = default if isinstance(default, tuple) else (default,)
         shown = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in several)

@@ -54,8 +54,8 @@ class Options:
         relevance: The source that says where to look, such as "auto", "words" or "scorer". Any name of
             `arr_coc.knowing.registry.source_names()`, a trained scorer's folder, a function of (picture, question), or
             a map. Default: the model's own, else "auto".
-        strategy: How relevance becomes regions. A name in `arr_coc.attending.strategies`; "overlay" by default.
-        strategy_options: Options of the strategy by name. For "oracle", such as {"boxes": [[0.1, 0.2, 0.4, 0.5]]}.
+        strategy: How relevance becomes regions: "overlay" (default), "quadtree", … A name in `attending.strategies`.
+        strategy_options: Options of the strategy, such as {"level": 1}; of "oracle", {"boxes": [[0.1, 0.2, 0.4, 0.5]]}.
         levels: Coarsest level of detail; by default chosen for the budget.
         scale: Resize the picture before it is read, by 0.25 to 4 or "auto". "auto" goes by the height of its letters
             and by the heights that the model reads (`grip`); it is the default where these are known.
@@ -67,8 +67,8 @@ class Options:
         device: "cpu", "cuda", "cuda:1" or "mps".
         cell: Side in pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
-        grip: Letter heights that the model reads. Its name, its folder, a grip.json or a `Grip`.
-        allocation: Where the tokens go, if already decided. A list gives one for each picture.
+        grip: Letter heights that the model reads: its name, its folder, a grip.json or a `Grip`.
+        allocation: An `Allocation` to use instead of deciding. A list gives one for each picture.
         balancing: How sources are weighed: a `Law`, or the folder of a saved `ARRCOCVIS`.
         preset: Strategy, relevance and passes in one: "two_pass", "four_pass", …
         max_new_tokens: Maximum length of the answer in tokens.

@@ -74,7 +74,7 @@ def test_peers_read_every_way_in_any_order(tiny: Any, monkeypatch: pytest.Monkey
     assert both.cell("FastV, K = 2", 0.25).minus is not None
     titles = [table.title for table in both.tables]
     assert any(title.startswith("Equal compute") for title in titles)
-    with pytest.raises(InputError, match="no way is called"):
+    with pytest.raises(InputError, match="unknown system"):
         peers_bench.plan(PeersOptions(peers=("magic",)))
     with pytest.raises(InputError, match="share"):
         peers_bench.plan(PeersOptions(keeps=(2.0,)))

@@ -85,7 +85,7 @@ def test_calibrate_writes_what_attach_and_ask_find(
     found |= {"points": False}
     with pytest.raises(SystemExit):
         main(["calibrate", "--model", str(folder), "--only", "glance"])
-    assert "No head looks at what is asked" in capsys.readouterr().out
+    assert "No head looks at the answer" in capsys.readouterr().out
     assert not (folder / "glance.json").exists()
     for wrong in (["--n", "5"], ["--texts", "1"]):
         with pytest.raises(SystemExit) as ended:

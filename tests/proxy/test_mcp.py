@@ -94,6 +94,6 @@ def test_tools_over_http(root: Path) -> None:
     server = build_server(root, "qwen3-vl", Limits())
     with running(build_http(server, Limits())) as address:
         answer, document = asyncio.run(use(address))
-    assert "unsure:" in answer
+    assert "uncertainty:" in answer
     assert re.search(r"\d+ of \d+ tokens", text_of(document))
     assert "not shown as pictures" in text_of(document)

@@ -39,7 +39,7 @@ def test_the_calibration_error_by_hand():
     assert expected_calibration_error(np.array([1.0, 0.0]), np.array([0, 1]), bins=2) == pytest.approx(1)
     # Bins go by confidence, whatever the order of the answers.
     assert expected_calibration_error(np.array([1.0, 0.0] * 2), np.array([0, 1] * 2), bins=2) == pytest.approx(1)
-    with pytest.raises(InputError, match="outcomes"):
+    with pytest.raises(InputError, match="one outcome"):
         expected_calibration_error(np.zeros(0), np.zeros(0))
 
 

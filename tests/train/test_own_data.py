@@ -69,7 +69,7 @@ def test_many_bad_records_are_counted_not_listed(tmp_path):
 
 def test_no_usable_record_is_one_clear_line(tmp_path):
     write(tmp_path, {**GOOD, "query": ""})
-    with pytest.raises(InputError, match="holds no record that can be used \\(of 1\\)"):
+    with pytest.raises(InputError, match="has no usable record \\(of 1\\)"):
         read_own(tmp_path, say=lambda line: None)
     for path, words in ((tmp_path / "none", "does not exist"), (tmp_path / "img" / "a.png", "neither .jsonl")):
         with pytest.raises(InputError, match=words):

@@ -1,4 +1,4 @@
-"""`bench real --ask`: what an attached model answers from all tokens, from ours, and from controls at as many."""
+"""`bench real --ask`: score the answers of an attached model with all tokens, with ours, and with controls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORT = "\nAnswer the question using a single word or phrase."
 
 
 class Task(NamedTuple):
-    """A public set. metric: of `scores`. prompt: what follows each question. new_tokens: of the longest answer."""
+    """A public set. metric: from `scores`. prompt: text after each question. new_tokens: maximum for an answer."""
 
     metric: str
     title: str
@@ -59,15 +59,15 @@ class Said(NamedTuple):
 
 
 def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
-    """Every question whose answer must be read, by every system."""
+    """Plan every question whose answer must be read, with every system."""
     shares = parse_shares(options.keeps or KEEPS)
     if shares[0] >= 1:
-        raise InputError("--keeps: all tokens are asked anyway; give shares below 1")
+        raise InputError("--keeps: all tokens are always measured; give shares below 1")
     if len(options.relevance) > 1:
-        raise InputError("--ask looks by one source; give --relevance once")
+        raise InputError("--ask uses one source of relevance; give --relevance once")
     questions = [one for one in every if one.answers and (options.task or not held(one))]
     if not questions:
-        raise InputError(f"{options.data} has no question whose answer is a text; --ask needs some")
+        raise InputError(f"{options.data} has no question with a text as answer; --ask needs at least one")
     work = AskWork(
         options.model,
         options.device,
@@ -82,7 +82,7 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
     if options.ways and not (cells := [one for one in cells if any(way in one[0] for way in options.ways)]):
         raise InputError(f"no way of --ask is named like {', '.join(options.ways)}")
     groups = dict.fromkeys(one.group for one in questions)
-    # In turns, so that a run that was stopped has as many of each source.
+    # In turns, so that an interrupted run has equally many of each source.
     ordered = in_turn([one for one in questions if one.group == group] for group in groups)
     jobs = [Job(one, tuple(Key(one.name, *cell) for cell in cells)) for one in ordered]
     task, ours = TASKS[options.task], systems[0]
@@ -107,13 +107,13 @@ def plan(options: RealOptions, every: Sequence[Question]) -> Plan:
 
 
 def held(question: Question) -> bool:
-    """Whether a question holds its answer, as "Where is the dog?" does: nothing is to be read."""
+    """Tell whether a question contains its answer, such as "Where is the dog?": nothing must be read."""
     return question.answers[0].lower() in question.text.lower()
 
 
 @dataclass(frozen=True)
 class AskWork:
-    """Asks one question by the systems that it lacks, in any process."""
+    """Answer one question with the systems still missing, in any process."""
 
     model: str
     device: str
@@ -123,7 +123,7 @@ class AskWork:
     task: str
 
     def check(self) -> None:
-        """Refuse what cannot be asked before anything is read."""
+        """Refuse wrong options before anything is read."""
         from arr_coc.app.cli.inputs import check_model
         from arr_coc.knowing.registry import check_relevance
 
@@ -133,7 +133,7 @@ class AskWork:
         check_model(self.model)
 
     def systems(self, questions: Sequence[Question]) -> list[str]:
-        """What is compared, ours first; boxes where all questions have them."""
+        """Return the systems to compare, ours first; boxes only if all questions have them."""
         boxes = [BOXES] if all(len(one.boxes) for one in questions) else []
         return [OURS, *boxes, *CONTROLS, SMALLER]
 
@@ -145,7 +145,7 @@ class AskWork:
             full = ask.full
         except InputError as error:
             if "tiles or views" in str(error):
-                raise  # of every picture, not of this one
+                raise  # notes about every picture, not about this one
             yield from (BenchRow("real", *key, {}, question.group, extras={"error": str(error)}) for key in wanted)
             return
         for key in wanted:
@@ -162,14 +162,14 @@ class AskWork:
 
 @cache
 def eye_of(model: str, device: str, relevance: str = "auto") -> Eye:
-    """The model, loaded once in every process."""
+    """Load the model, once in every process."""
     from arr_coc.answering.eye import Eye
 
     return Eye.from_pretrained(model, device=device, relevance=relevance)
 
 
 class AttachedQuestion:
-    """Asks one question of an attached model by any system."""
+    """Ask an attached model one question with any system."""
 
     def __init__(self, work: AskWork, question: Question, prompt: str) -> None:
         self.work, self.question, self.prompt = work, question, prompt
@@ -199,12 +199,12 @@ class AttachedQuestion:
 
 
 def full_tokens(eye: Eye, text: str) -> int:
-    """Visual tokens of the untouched prompt about the eye's picture."""
+    """Count the visual tokens of the untouched prompt about the eye's picture."""
     return eye.prepare(text, Options(budget=1.0)).full
 
 
 def show_smaller(eye: Eye, question: Question, budget: int) -> None:
-    """The picture itself, reduced until the stock model takes no more than the budget: what one does without us."""
+    """Reduce the picture until the stock model needs no more than the budget: the way without this library."""
     from PIL import Image
 
     pixels = Image.fromarray(load_picture(question.image).pixels)

@@ -1,6 +1,6 @@
 """`bench real --data documents:10`: one budget over the pages of drawn documents.
 
-Is the page found, how much of the answer is seen, and, with --ask, does `mini` say it?
+Measures whether the page is found, how much of the answer is seen, and, with --ask, whether `mini` answers right.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .scores import coverage
 from .suite import RealOptions, parse_shares
 
 KINDS = ("documents", "scans")
-NUMBER, EACH, BUDGETS = 150, 5, "64 256 1024"  # questions in all, questions of a document, tokens of a whole document
+NUMBER, EACH, BUDGETS = 150, 5, "64 256 1024"  # questions in all, questions of a document, tokens of a document
 OURS, FIRST, ALIKE, SEARCH, ALL = "ours", "first page", "every page alike", "text search + uniform", "all tokens"
-SEEN = 0.99  # of the answer's area: this much must be seen in full detail
+SEEN = 0.99  # share of the answer's area that must be seen in full detail
 EVERY = 1 << 20  # more tokens than any page has
 SCORES = (
     Score("page", "The right page is among the two best funded", baseline=OURS),
@@ -64,7 +64,7 @@ def plan(options: RealOptions, number: int) -> Plan:
 
 @dataclass(frozen=True)
 class AskedDocument:
-    """One question about a document. texts: what is written on each page; text search knows it of scans, too."""
+    """A question about a document. texts: the text of each page; text search gets it for scans, too."""
 
     document: Document
     question: DocumentQuestion
@@ -77,13 +77,13 @@ class AskedDocument:
 
     @cached_property
     def searched(self) -> int:
-        """The page that plain text search finds, from 0."""
+        """Return the page that plain text search finds, from 0."""
         return int(text_scores(self.texts, self.question.text).argmax())
 
 
 @dataclass(frozen=True)
 class DocumentWork:
-    """Draws one document and looks at it for each of its questions, in any process."""
+    """Draw one document and look at it for each of its questions, in any process."""
 
     seed: int
     pages: int
@@ -111,7 +111,7 @@ class DocumentWork:
 
 
 def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
-    """Is the right page among the two best funded, and how much of the answer is seen?"""
+    """Score whether the right page is among the two with most tokens, and how much of the answer is seen."""
     found = allocated(asked, key.system, int(key.keep))
     page = next(share for share in found.pages if share.number == asked.question.page)
     best = [share.number for share in found.ranked[:2] if share.tokens]
@@ -121,7 +121,7 @@ def looked(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
 
 
 def allocated(asked: AskedDocument, system: str, budget: int) -> DocumentAllocation:
-    """What a system does with a budget."""
+    """Allocate a budget by one system."""
     pages = asked.document.pages
     if system == OURS:
         return allocate_pages(asked.document, asked.relevances, Options(budget=budget))
@@ -136,7 +136,7 @@ def allocated(asked: AskedDocument, system: str, budget: int) -> DocumentAllocat
 
 
 def uniform(document: Document, tokens: Mapping[int, int]) -> DocumentAllocation:
-    """The finest even tiling of each page that its tokens pay for."""
+    """Return the finest even tiling of each page that its tokens allow."""
     shares = []
     for page in document.pages:
         full = -(-page.size[0] // 32) * -(-page.size[1] // 32)
@@ -147,12 +147,12 @@ def uniform(document: Document, tokens: Mapping[int, int]) -> DocumentAllocation
 
 @lru_cache(maxsize=256)
 def even_leaves(size: tuple[int, int], tokens: int) -> Allocation:
-    """Leaves of a page of which nothing is known; pages of one size have the same."""
+    """Return the leaves of a page without relevance; pages of one size share them."""
     return allocate(np.ones((1, 1), np.float32), tokens, image_size=size)
 
 
 def answered(asked: AskedDocument, key: Key) -> tuple[dict[str, float], int]:
-    """Does `mini` say it? Of several pages that are asked one by one, its surest answer counts."""
+    """Tell whether `mini` answers right. If pages are asked one by one, the surest answer counts."""
     from arr_coc.asking import ask
 
     pages, query, budget = asked.document.pages, asked.question.text, int(key.keep)

@@ -1,7 +1,7 @@
-"""`bench fading`: recordings of drawn screens, sent step by step through the packing of the proxy, faded and not.
+"""`bench fading`: send recordings of drawn screens step by step through the proxy's packing, with and without fading.
 
-Each request shows one screen more than the one before, with a question about it. After the last, `mini` is asked
-something else about every screen that has faded by then, from what stands in the request for it.
+Each request adds one screen with a question about it. After the last one, `mini` answers another question about every
+screen that has faded by then, from the pictures that the request holds for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def plan(options: FadingOptions) -> Plan:
 
 
 def recording(seed: int, number: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-    """The rows of one recording: what each step costs, and how its screen is answered about once it is an older one."""
+    """Make the rows of one recording: the cost of each step, and the answer about its screen once it is older."""
     screens = list(islice(drawn_screens(seed, 1000 * number), STEPS))
     files = [encode(screen.pixels()) for screen in screens]
     for way, fade in WAYS.items():
@@ -67,7 +67,7 @@ def recording(seed: int, number: int, wanted: tuple[Key, ...]) -> Iterator[Bench
             same = next(differ, min(len(now), len(before)))
             costs = {"tokens": tokens_in(now), "cached": tokens_in(now[:same]), "missed": int(same < kept)}
             steps.append(costs)
-            # What stood beside the question that was the latest is not sent again.
+            # Pictures added for the latest question are not sent again.
             before, kept = now, len(parts_in(messages[:-1]))
         packer.close()
         for step, (costs, screen) in enumerate(zip(steps, screens, strict=True)):
@@ -80,14 +80,14 @@ def recording(seed: int, number: int, wanted: tuple[Key, ...]) -> Iterator[Bench
 
 
 def drawn_screens(seed: int, first: int) -> Iterator[Page]:
-    """Screens with at least two questions."""
+    """Yield screens with at least two questions."""
     names = layout_names()
     chosen = (number for number in count(first) if re.match(SCREENS, names[number % len(names)]))
     return (page for number in chosen if len((page := make_page("train", seed, number)).questions) > 1)
 
 
 def conversation(screens: Sequence[Page], files: Sequence[bytes]) -> list[JsonObject]:
-    """The messages of a request: each screen with a question about it, and answers between them."""
+    """Return the messages of a request: each screen with a question about it, and answers between them."""
     messages: list[JsonObject] = []
     for screen, data in zip(screens, files, strict=False):
         picture = FORMS["image_url"].written({"type": "image_url"}, data, "image/png")
@@ -97,13 +97,13 @@ def conversation(screens: Sequence[Page], files: Sequence[bytes]) -> list[JsonOb
 
 
 def parts_in(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """The parts of messages, one after another."""
+    """Yield the parts of messages in order."""
     every = [one["content"] if isinstance(one["content"], list) else [one] for one in messages]
     return [part for several in every for part in several]
 
 
 def pictures_in(parts: Sequence[JsonObject]) -> list[str]:
-    """The data: URLs of what parts show."""
+    """Return the data: URLs of the pictures in parts."""
     return [FORMS["image_url"].read(one) for one in parts if one.get("type") == "image_url"]
 
 

@@ -1,7 +1,7 @@
-"""`bench hypotheses`: each claim of the design a row that could have come out otherwise.
+"""`bench hypotheses`: test each claim of the design against a rival.
 
-Every rival is a map of relevance, laid out by the same overlay at equal tokens and read by `mini` on the same pictures
-of Needle World's test split. A verdict is read off the 95 % interval of the difference, paired picture by picture.
+Every rival is a relevance map, allocated by the same overlay at equal tokens and read by `mini` on the same pictures of
+Needle World's test split. The 95 % interval of the difference, paired picture by picture, gives the verdict.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LAID_OUT = ("full", "uniform", "random", "shuffled", "scorer")
 
 
 class Claim(NamedTuple):
-    """Is the score of the system above the other's, by more than the margin?"""
+    """A claim: the score of the system is above the other's, by more than the margin."""
 
     name: str
     words: str
@@ -68,7 +68,7 @@ CLAIMS = (
 
 
 def cells() -> list[tuple[str, float]]:
-    """Every system of a claim at the shares where it is compared."""
+    """List every system of a claim with the shares at which it is compared."""
     found: dict[tuple[str, float], None] = {("full", 1.0): None}
     for claim in CLAIMS:
         found |= dict.fromkeys((name, keep) for keep in claim.keeps for name in (claim.system, claim.other))
@@ -91,7 +91,7 @@ def plan(options: HypothesesBenchOptions) -> Plan:
 
 
 class HypothesesWork(NeedleWork):
-    """Reads one batch by every rival."""
+    """Read one batch with every rival."""
 
     suite = "hypotheses"
 
@@ -121,7 +121,7 @@ class HypothesesWork(NeedleWork):
 
 
 class RivalMaps:
-    """The maps (B, rows, cols) of every rival on one batch, each made once."""
+    """Make the maps (B, rows, cols) of every rival on one batch, each once."""
 
     def __init__(self, batch: NeedleBatch, scorer: RememberedScores) -> None:
         self.batch, self.scorer = batch, scorer
@@ -154,14 +154,14 @@ class RivalMaps:
 
 
 def lit_overlap(maps: Tensor, truth: Tensor) -> Tensor:
-    """(B, rows, cols) relevance and the cells that matter → (B,): intersection over union with cells of half the
-    highest relevance or more."""
+    """Return (B,) intersection over union of the relevant cells and those of relevance (B, rows, cols) with at least
+    half the highest value."""
     lit = maps >= 0.5 * maps.amax((1, 2), keepdim=True)
     return (lit & (truth > 0)).sum((1, 2)) / (lit | (truth > 0)).sum((1, 2)).clamp_min(1)
 
 
 def top_cells(scores: Tensor, number: int) -> Tensor:
-    """(B, rows, cols) → (B, number, 3): the best cells at level 0, in raster order; the rest is not seen at all."""
+    """Return the best cells of (B, rows, cols) at level 0, (B, number, 3), in raster order; the rest gets no token."""
     cols = scores.shape[2]
     best = scores.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :number].sort(dim=1).values
     return torch.stack([best // cols, best % cols, torch.zeros_like(best)], dim=-1)
@@ -180,7 +180,7 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
 
 
 def verdict_table(rows: Sequence[BenchRow]) -> Table:
-    """A line for each claim that the rows can decide."""
+    """Return a line for each claim that the rows can decide."""
     values: dict[tuple[str, str, float], dict[str, float]] = {}
     for row in rows:
         for score, value in row.scores.items():

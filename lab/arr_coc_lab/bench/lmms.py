@@ -1,9 +1,9 @@
-"""The model `arr_coc` of lmms-eval, which finds it by the entry point `lmms_eval.models`.
+"""The model `arr_coc` for lmms-eval, registered by the entry point `lmms_eval.models`.
 
 python -m lmms_eval --model arr_coc --model_args pretrained=mini,budget=64 --tasks …
 
-Arguments: pretrained, device; budget or keep (neither: all tokens), strategy, relevance; tokens, a file for what was
-spent. Tasks put instructions behind their questions; where tokens go is decided by the question alone.
+Arguments: pretrained, device; budget or keep (neither: all tokens), strategy, relevance; tokens, a file for the number
+of tokens spent. Tasks append instructions to their questions; only the question decides where tokens go.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NEW_TOKENS = 64
 
 
 def manifest() -> Any:
-    """What the entry point tells lmms-eval."""
+    """Return the description that lmms-eval gets from the entry point."""
     registry = import_module("lmms_eval.models.registry_v2")
     return registry.ModelManifest(model_id=NAME, simple_class_path=f"{__name__}.ArrCoc")
 
 
 def __getattr__(name: str) -> object:
-    # Its parent is in lmms-eval, which need not be installed.
+    # Its base class is in lmms-eval, which may be missing.
     if name == "ArrCoc":
         return adapter()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
 
 @cache
 def adapter() -> type[object]:
-    """The class that lmms-eval makes a model of."""
+    """Return the class of which lmms-eval makes a model."""
     parent = import_module("lmms_eval.api.model").lmms
 
     class ArrCoc(parent):
@@ -54,7 +54,7 @@ def adapter() -> type[object]:
             strategy: str | None = None,
             relevance: str = "auto",
             tokens: str | None = None,
-            **_: object,  # batch sizes: every question is asked by itself
+            **_: object,  # batch sizes are ignored: questions are asked one by one
         ) -> None:
             from arr_coc.answering.eye import Eye
 
@@ -86,22 +86,22 @@ def adapter() -> type[object]:
             return text
 
         def loglikelihood(self, requests: Sequence[object]) -> object:
-            raise InputError(f"{NAME} answers in words; tasks by likelihood are not for it")
+            raise InputError(f"{NAME} generates text only; tasks by likelihood are not supported")
 
         def generate_until_multi_round(self, requests: Sequence[object]) -> object:
-            raise InputError(f"{NAME} answers one question at a time; tasks of several rounds are not for it")
+            raise InputError(f"{NAME} answers single questions only; tasks of several rounds are not supported")
 
     return ArrCoc
 
 
 def looked_for(row: Mapping[str, object], context: str) -> str:
-    """The question as the set has it; where it has none under a known name, the first line of the prompt."""
+    """Return the question of the data set or, if it has none under a known name, the prompt's first line."""
     found = first_of(row, QUESTIONS)
     return bare_question(found if isinstance(found, str) and found.strip() else context.strip())
 
 
 def until(text: str, ends: str | Sequence[str] | None) -> str:
-    """The text up to the first of the strings that end it."""
+    """Cut a text at the first of the strings that end it."""
     for end in [ends] if isinstance(ends, str) else ends or ():
         text = text.split(end)[0] if end else text
     return text.strip()

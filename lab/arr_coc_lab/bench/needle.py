@@ -1,6 +1,6 @@
-"""`bench needle`: exact match on Needle World: families, ways to allocate, shares of the tokens, calibration.
+"""`bench needle`: exact match on Needle World by family, allocation and share of the tokens; calibration.
 
-All systems see the very same pictures, so that differences are taken picture by picture.
+All systems see the same pictures, so differences are paired picture by picture.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RIGHT = Score("right", "Exact match", baseline="scorer")
 
 @dataclass(frozen=True)
 class Weights:
-    """mini and the scorer, on one device, and the temperature that calibrates mini's uncertainty."""
+    """mini and the scorer on one device, with the temperature that calibrates mini's uncertainty."""
 
     mini: PreTrainedModel
     scorer: ReadingScorer
@@ -57,7 +57,7 @@ class Weights:
 
     @classmethod
     def load(cls, folder: Path | None = None, device: str = "cpu") -> Weights:
-        """Those of the package, or the folders `mini` and `scorer` that a training left in `folder`."""
+        """Load those of the package, or the folders `mini` and `scorer` that a training wrote into `folder`."""
         from transformers import Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
@@ -73,12 +73,12 @@ class Weights:
         return next(self.mini.parameters()).device
 
     def confidence(self, said: Generated) -> np.ndarray:
-        """(2, B): how sure the model was of what it said, at temperature 1 and at the calibrated one."""
+        """Return the confidence in each answer, (2, B): at temperature 1 and at the calibrated one."""
         return torch.stack([said.confidence(heat) for heat in (1.0, self.temperature)]).float().cpu().numpy()
 
 
 def digest(*folders: Path) -> str:
-    """A short name for what the weights are, so that a table can be held against the files it came from."""
+    """Return a short digest of the weights, which links a table to the files it was measured with."""
     digested = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.glob("*.safetensors")):
         digested.update(path.read_bytes())
@@ -87,7 +87,7 @@ def digest(*folders: Path) -> str:
 
 @cache
 def loaded(folder: Path | None, device: str) -> Weights:
-    """The weights, once in every process."""
+    """Load the weights, once in every process."""
     return Weights.load(folder, device)
 
 
@@ -96,14 +96,14 @@ def weights_name(folder: Path | None) -> str:
 
 
 def device_facts(device: str) -> dict[str, str]:
-    """The machine, and the card where there is one."""
+    """Describe the machine, and its GPU if there is one."""
     facts = machine_facts(("torch", "transformers"))
     return facts | ({"device": torch.cuda.get_device_name(device)} if device.startswith("cuda") else {})
 
 
 @dataclass
 class RememberedScores:
-    """A scorer that looks once at each batch, though several allocations ask it."""
+    """A scorer that reads each batch once for several allocations."""
 
     scorer: MapScorer
     _last: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
@@ -115,12 +115,12 @@ class RememberedScores:
 
 
 def chance_of(*names: object) -> torch.Generator:
-    """The chance of one cell of a table on one batch, whatever ran before it."""
+    """Seed a generator for one cell of a table on one batch, independent of what ran before."""
     return torch.Generator().manual_seed(crc32(" ".join(map(str, names)).encode()))
 
 
 def batch_jobs(families: Sequence[str], number: int, at_once: int, cells: Sequence[tuple[str, float]]) -> list[Job]:
-    """A job for each batch of pictures, the families in turn: a run that was stopped is balanced."""
+    """List a job for each batch of pictures, families in turn, so that an interrupted run is balanced."""
 
     def job(family: str, start: int) -> Job:
         count = min(at_once, number - start)
@@ -132,8 +132,8 @@ def batch_jobs(families: Sequence[str], number: int, at_once: int, cells: Sequen
 
 @dataclass(frozen=True)
 class NeedleWork:
-    """Reads a batch of one family by every system that it lacks, in any process. A subclass may say how others lay out
-    their leaves, and what counts."""
+    """Read a batch of one family with every system still missing, in any process. A subclass may define other
+    allocations and scores."""
 
     size: tuple[int, int]
     seed: int
@@ -160,7 +160,7 @@ class NeedleWork:
                     yield BenchRow(self.suite, *key, own, family, leaves.shape[1], None, more)
 
     def maps(self, batch: NeedleBatch, weights: Weights) -> Any:
-        """What all systems share on a batch."""
+        """Return the data that all systems share on a batch."""
         return RememberedScores(weights.scorer)
 
     def leaves(self, cell: tuple[str, float], batch: NeedleBatch, maps: Any, chance: torch.Generator) -> Tensor:
@@ -169,10 +169,10 @@ class NeedleWork:
     def judged(
         self, cell: tuple[str, float], batch: NeedleBatch, leaves: Tensor, maps: Any, weights: Weights
     ) -> tuple[dict[str, list[float]], dict[str, list[list[float]]]]:
-        """Scores and extras, a value for each picture.
+        """Return scores and extras, one value for each picture.
 
-        Where nobody asks how sure the model is, the true answer is given a character at a time, which finds the same
-        answers right as letting it speak, in one pass.
+        Unless confidences are needed, the true answer is teacher forced: one pass that counts the same answers as right
+        as greedy decoding does.
         """
         if cell not in ASKED:
             return {"right": read(weights.mini, batch, leaves).right.float().tolist()}, {}
@@ -203,7 +203,7 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
 
 
 def calibration_table(rows: Sequence[BenchRow]) -> Table:
-    """Expected calibration error of the cells that were asked aloud, by family and of all families together."""
+    """Return the expected calibration error of the decoded cells, by family and for all families together."""
     lines = []
     for cell in ASKED:
         asked = [row for row in rows if (row.system, row.keep) == cell and "sure" in row.extras]

@@ -1,4 +1,4 @@
-"""Questions about pictures, from wherever they come: records and public sets."""
+"""Load questions about pictures from records and public data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from arr_coc.core.runs import first_of, image_of, is_table, read_rows
 
 from ..train.own_data import entries, file_of, parse_record
 
-# Names under which public sets have the same thing.
+# Column names of the same field in different public sets.
 QUESTIONS = ("question", "query", "text")
 IDS = ("questionId", "question_id", "id")
 IMAGES = ("image", "path")
@@ -31,14 +31,14 @@ class Question:
     """One question about one picture.
 
     Attributes:
-        name: Of the question in its data.
+        name: Name of the question in its data.
         group: The source of the record.
         image: A path, or the bytes of a picture.
-        answers: The true ones.
-        boxes: (K, 4) x0, y0, x1, y1 in 0–1: what the question needs.
+        answers: The right answers.
+        boxes: (K, 4) x0, y0, x1, y1 in 0–1: regions that the question needs.
         any_of: Whether one of the boxes is enough.
-        words: Of the picture, where they are known: as `as_words` takes them.
-        scene: Questions about one scene are no independent samples.
+        words: Words of the picture if they are known, in any form that `as_words` takes.
+        scene: Name of the scene; questions about one scene are no independent samples.
     """
 
     name: str
@@ -57,21 +57,21 @@ class Question:
 
 
 def bare_question(text: str) -> str:
-    """What is asked, without choices and instructions: what tokens are spent on."""
+    """Return the question without choices and instructions: the part that decides where tokens go."""
     return re.split(r"\n|\(A\)", text.strip())[0].strip() or text
 
 
 def load_questions(
     data: str, limits: Mapping[str, int] | None = None, sources: Sequence[str] = (), seed: int = 0
 ) -> list[Question]:
-    """The questions of a folder of records, or of tables as they lie on the hub.
+    """Load the questions of a folder of records, or of tables in the layout of the hub.
 
     Args:
         data: A folder, a file or a pattern.
-        limits: Maximum number by group, "" for all others. A larger one draws the same questions and more, whatever
-            the other groups are.
+        limits: Maximum number by group, "" for all others. A larger limit adds questions to those of a smaller one,
+            whatever the other groups are.
         sources: Only these groups.
-        seed: Of the draw.
+        seed: Seed of the draw.
     """
     found: dict[str, list[Question]] = defaultdict(list)
     for question in _every(data):
@@ -86,7 +86,7 @@ def load_questions(
 
 
 def drawn(found: Mapping[str, Sequence[Question]], limits: Mapping[str, int], seed: int) -> list[Question]:
-    """The questions that the limits leave; each group by itself, in its order."""
+    """Draw questions within the limits; each group by itself, in its order."""
     chosen: list[Question] = []
     for group, several in found.items():
         order = np.random.default_rng([seed, crc32(group.encode())]).permutation(len(several))
@@ -96,7 +96,7 @@ def drawn(found: Mapping[str, Sequence[Question]], limits: Mapping[str, int], se
 
 
 def parse_limits(given: Iterable[str]) -> dict[str, int]:
-    """N for every group, GROUP=N for one → by group, "" for the others."""
+    """Parse limits: N for every group, GROUP=N for one; return them by group, "" for the others."""
     limits = {}
     for one in given:
         group, _, number = one.rpartition("=")
@@ -117,12 +117,12 @@ def _every(data: str) -> Iterator[Question]:
 
 
 def _is_records(path: Path) -> bool:
-    """Whether a table is one of records: boxes say so."""
+    """Tell whether a table holds records, which have boxes."""
     return any("boxes" in row for _, row in zip(range(1), (row for _, row in read_rows(path)), strict=False))
 
 
 def record_questions(folder: Path) -> Iterator[Question]:
-    """`records.jsonl`, a .jsonl or a .parquet of records: image, query, boxes, answer, source."""
+    """Yield records of `records.jsonl`, a .jsonl or a .parquet: image, query, boxes, answer, source."""
     file = file_of(folder)
     for number, entry in entries(file):
         try:
@@ -143,7 +143,7 @@ def record_questions(folder: Path) -> Iterator[Question]:
 
 
 def table_questions(path: Path) -> Iterator[Question]:
-    """Rows of a public set: image ({bytes, path}, bytes or a path), question, answers."""
+    """Yield rows of a public set: image ({bytes, path}, bytes or a path), question, answers."""
     for number, row in read_rows(path):
         where = f"row {number + 1} of {path}"
         text, image = first_of(row, QUESTIONS), image_of(first_of(row, IMAGES), path.parent)
@@ -157,7 +157,7 @@ def table_questions(path: Path) -> Iterator[Question]:
 
 
 def answers_of(value: Any) -> tuple[str, ...]:
-    """One answer, several, or the ten of VQAv2, each with its own name."""
+    """Return answers as texts: one, several, or the ten of VQAv2, which are mappings."""
     if isinstance(value, dict):
         value = value.get("answer")
     if isinstance(value, str | int | float):
@@ -166,7 +166,7 @@ def answers_of(value: Any) -> tuple[str, ...]:
 
 
 def by_picture(questions: Sequence[Question]) -> Iterator[list[Question]]:
-    """Questions of one group about one picture, in the order of their first appearance."""
+    """Group questions by group and picture, in the order of their first appearance."""
     grouped: dict[tuple[str, bytes | Path], list[Question]] = defaultdict(list)
     for question in questions:
         grouped[question.group, question.image].append(question)

@@ -1,8 +1,7 @@
-"""`bench real`: how much of what a question needs is seen in full detail; with --ask, what a model answers.
+"""`bench real`: measure how much of the relevant boxes is seen in full detail; with --ask, score a model's answers.
 
-Without --ask no model answers. For every question, source of relevance and share of the tokens: does the allocation
-show the relevant box at level 0 (coverage)? Of the pictures nothing is kept but the
-numbers.
+Without --ask no model answers: for every question, source of relevance and share of the tokens, coverage is the share
+of the relevant box at level 0. Only numbers are stored, no pictures.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from .suite import RealOptions, parse_shares
 
 KEEPS = "1/4 1/8 1/16 1/32"
 UNIFORM = "uniform"
-# Maps that no question changes, made here; every other name is a source of relevance of the library or of the user.
+# Maps that do not depend on the question; every other name is a source of relevance of the library or of the user.
 CONTROLS = ("centre", UNIFORM, "random", "saliency")
 RELEVANCE = ("auto", "look", "scorer", *CONTROLS)
-# As `look` has it: with words by OCR, where that is installed and pays. `auto` alone is measured without.
+# Like `look`: with words by OCR if it is installed and worth its time. `auto` alone is measured without.
 WITH_OCR = "auto+ocr"
 MAP_SIDE, CENTRE_SIDE = 256, 64
 SCORES = {
@@ -78,7 +77,7 @@ def plan(options: RealOptions) -> Plan:
 
 
 def data_name(data: str) -> str:
-    """What names the data: its own words, and a digest of the records where there is one file of them."""
+    """Return the name of the data: as given, with a digest of the records if they are one file."""
     records = Path(data) / "records.jsonl"
     return f"{data} {sha256(records.read_bytes()).hexdigest()[:16]}" if records.is_file() else data
 
@@ -102,7 +101,7 @@ def report_of(rows: Sequence[BenchRow], first: str, facts: Mapping[str, str]) ->
 
 @dataclass(frozen=True)
 class CoverageWork:
-    """Measures all questions about one picture, which share its sensing, in any process."""
+    """Measure all questions about one picture, which share its sensing, in any process."""
 
     seed: int
     strategy: str
@@ -122,7 +121,7 @@ class CoverageWork:
 
 
 def budget_scores(question: Question, shown: Allocation) -> dict[str, float]:
-    """What one allocation shows."""
+    """Score one allocation."""
     scores = {}
     if len(question.boxes):
         for level, name in enumerate(("coverage", "coverage at half size")):
@@ -131,7 +130,7 @@ def budget_scores(question: Question, shown: Allocation) -> dict[str, float]:
 
 
 class Views:
-    """One picture's maps (h, w) in [0, 1] and allocations; what does not depend on the question is made once."""
+    """The maps (h, w) in [0, 1] and allocations of a picture; maps that ignore the question are made once."""
 
     def __init__(self, prepared: Prepared, seed: int = 0, strategy: str = "overlay") -> None:
         self.scene = replace(prepared.scene, words=prepared.words)
@@ -148,7 +147,7 @@ class Views:
         return self._maps[key]
 
     def _made(self, relevance: str, query: str) -> np.ndarray:
-        """The library's own are as `look` has them; saliency is sharpened as `look` does it."""
+        """Return a map: sources of the library as in `look`; saliency sharpened as `look` does it."""
         if relevance == WITH_OCR:
             return np.asarray(relevance_for("auto", replace(self.scene, ocr=True), query).map)
         if relevance not in CONTROLS:
@@ -171,7 +170,7 @@ class Views:
     def seen(self, query: str, relevance: str, budget: int) -> Allocation:
         key = relevance, "" if relevance in CONTROLS else query, budget
         if key not in self._allocations:
-            # Uniform is the whole picture, evenly reduced: a strategy of its own.
+            # Uniform, the whole picture evenly reduced, is a strategy of its own.
             strategy = UNIFORM if relevance == UNIFORM else self.strategy
             found = self.map(relevance, query)
             self._allocations[key] = allocate(found, budget, strategy=strategy, image_size=self.size)

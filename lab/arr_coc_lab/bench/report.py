@@ -1,4 +1,4 @@
-"""From rows to cells with intervals, and from cells to tables in Markdown and JSON."""
+"""Make cells with intervals from rows, and tables in Markdown and JSON from cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALLER = {"s": (1.0, 1000.0, "ms"), "GB": (1.0, 1000.0, "MB")}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A measured value with its unit, and its 95 % interval where one is known."""
+    """A measured value with its unit, and its 95 % interval if it has one."""
 
     value: float
     unit: str = ""
@@ -37,7 +37,7 @@ class Quantity:
 
     @classmethod
     def percent(cls, found: Estimate, unit: str = "") -> Quantity:
-        """An estimate in per cent, or in points where it is a difference."""
+        """Format an estimate in per cent, or in points if it is a difference."""
         if not math.isfinite(found.low) or not math.isfinite(found.high):
             return cls(100 * found.value, unit)
         return cls(100 * found.value, unit, 100 * found.low, 100 * found.high)
@@ -47,7 +47,7 @@ class Quantity:
         return (factor, name) if abs(self.value) < limit else (1.0, self.unit)
 
     def rounded(self) -> str:
-        """Without digits that mean nothing, for values that were set and not measured: 25 ms, not 25.0 ms."""
+        """Format a value that was set and not measured, without needless digits: 25 ms, not 25.0 ms."""
         factor, unit = self._scale()
         return f"{self.value * factor:g} {unit}".rstrip()
 
@@ -63,14 +63,14 @@ TableCell: TypeAlias = str | int | float | bool | Quantity | None
 
 
 def _digits(value: float) -> str:
-    """Three digits that count: a fourth would be noise."""
+    """Format with three significant digits: a fourth would be noise."""
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{value:.{decimals}f}"
 
 
 def written(cell: TableCell) -> str:
-    """A cell as a reader sees it."""
+    """Format a cell for people."""
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -105,8 +105,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Score:
-    """A score that counts. title: of its table. baseline: systems are paired with this one. share: whether it lies
-    between 0 and 1, and its interval too."""
+    """A score to report. title: of its table. baseline: the system that others are paired with. share: whether it and
+    its interval lie between 0 and 1."""
 
     name: str
     title: str
@@ -118,7 +118,7 @@ class Score:
 class ScoreCell:
     """One score of one system at one share of the tokens, over the questions of a group.
 
-    n: questions. units: independent samples among them. minus: the baseline at as many tokens less this, paired.
+    n: questions. units: independent samples among them. minus: baseline at equal tokens minus this, paired.
     """
 
     score: str
@@ -142,8 +142,8 @@ def _plain(estimate: Estimate) -> JsonObject:
 
 
 def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
-    """(n,) samples → their mean and its 95 % interval: Wilson's of zeros and ones, else the normal one. share: the
-    interval ends where shares do."""
+    """Return the mean of samples (n,) and its 95 % interval: Wilson's for zeros and ones, else the normal one. share:
+    clip the interval to [0, 1]."""
     if not share:
         return mean(values)
     if np.isin(values, (0, 1)).all():
@@ -153,7 +153,7 @@ def estimate_of(values: np.ndarray, share: bool = True) -> Estimate:
 
 
 def cells_of(rows: Sequence[BenchRow], scores: Sequence[Score]) -> list[ScoreCell]:
-    """Every score of every group, of all groups together, of every system and share."""
+    """Compute each score of each group and of all groups together, for each system and share."""
     groups = list(dict.fromkeys(row.group for row in rows))
     groups += [ALL] if len(groups) > 1 else []
     result = []
@@ -189,7 +189,7 @@ def cells_of(rows: Sequence[BenchRow], scores: Sequence[Score]) -> list[ScoreCel
 def _minus(
     means: Mapping[tuple[str, float], Mapping[str, float]], baseline: str, cell: tuple[str, float]
 ) -> Estimate | None:
-    """The baseline at the same share less this cell, over the samples that both have."""
+    """Return the baseline at the same share minus this cell, over the samples that both have."""
     first, second = means.get((baseline, cell[1])), means[cell]
     both = [] if first is None or cell[0] == baseline else [unit for unit in first if unit in second]
     if first is None or not both:
@@ -201,7 +201,7 @@ def _minus(
 
 
 def share_name(keep: float) -> str:
-    """A share as a heading: 1/8; a number of tokens as it is."""
+    """Format a share as a heading: 1/8; numbers of tokens stay."""
     if keep in (ANY, 1):
         return "any budget" if keep == ANY else "all tokens"
     return f"{keep:g} tokens" if keep > 1 else str(Fraction(keep).limit_denominator(9999))
@@ -210,8 +210,8 @@ def share_name(keep: float) -> str:
 def tables_of(
     cells: Sequence[ScoreCell], scores: Sequence[Score], keys: tuple[str, str] = ("", ""), compact: bool = False
 ) -> list[Table]:
-    """For each score: systems down and shares across, and what the baseline is ahead by. keys: headings of groups and
-    systems. compact: of all groups together, and a table of groups for each share."""
+    """Make tables for each score: systems down, shares across, and the lead of the baseline. keys: headings of groups
+    and systems. compact: one table of all groups together, and one of groups for each share."""
     tables = []
     for score in scores:
         own = [cell for cell in cells if cell.score == score.name]
@@ -229,7 +229,7 @@ def tables_of(
 
 
 def _by_group(title: str, cells: Sequence[ScoreCell], keep: float, keys: tuple[str, str]) -> Table:
-    """Systems down, groups across, values alone; all tokens stand first."""
+    """Make a table of values only: systems down, groups across, all tokens first."""
     rows: dict[str, dict[str, TableCell]] = {}
     for cell in sorted((one for one in cells if one.keep in (keep, 1.0)), key=lambda one: -one.keep):
         value = f"{100 * cell.estimate.value:.1f}"
@@ -259,7 +259,7 @@ def _across(title: str, cells: Sequence[ScoreCell], keys: tuple[str, str], minus
 
 @dataclass(frozen=True)
 class Report:
-    """What a suite found. rows: what it was made of. facts: what a reader must know to repeat it."""
+    """The results of a suite. rows: its data. facts: what is needed to repeat it."""
 
     rows: Sequence[BenchRow]
     cells: Sequence[ScoreCell]
@@ -276,35 +276,35 @@ class Report:
         more: Iterable[Table] = (),
         compact: bool = False,
     ) -> Report:
-        """The cells and tables of some scores; more: tables of the suite's own."""
+        """Make a report of cells and tables of some scores; more: tables of the suite's own."""
         cells = cells_of(rows, scores)
         return cls(rows, cells, [*tables_of(cells, scores, keys, compact), *more], facts)
 
     def document(self) -> JsonObject:
-        """What the JSON holds."""
+        """Return the contents of the JSON."""
         tables = [table.to_json() for table in self.tables]
         cells = [cell.to_json() for cell in self.cells]
         return {"schema": SCHEMA, "facts": dict(self.facts), "cells": cells, "tables": tables}
 
     def notes(self) -> list[str]:
-        """The lines below the tables: facts, and how many bars were kept."""
+        """Return the lines below the tables: facts, and the number of bars kept."""
         kept = [row["kept"] for table in self.tables for row in table.rows if isinstance(row.get("kept"), bool)]
         bars = [f"{sum(map(bool, kept))} of {len(kept)} bars kept"] if kept else []
         return [*(f"{key}: {value}" for key, value in self.facts.items()), *bars]
 
     def to_markdown(self) -> str:
-        """Every table under its title, and the facts."""
+        """Return every table under its title, and the facts."""
         parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in self.tables]
         return "\n\n".join([*parts, "\n".join(f"- {line}" for line in self.notes())])
 
     def cell(self, system: str, keep: float = 1.0, group: str = ALL, score: str = "") -> ScoreCell:
-        """One cell; of the only group where there is no other."""
+        """Find one cell; of the only group if there is no other."""
         found = [one for one in self.cells if (one.system, one.keep) == (system, keep) and score in ("", one.score)]
         return next((one for one in found if one.group == group), found[0])
 
 
 def machine_facts(packages: tuple[str, ...] = ("torch", "numpy")) -> dict[str, str]:
-    """Processor, system, versions and how busy the machine is; nothing that would name a person or a host."""
+    """Return processor, system, versions and load of the machine; nothing that would name a person or a host."""
     listing = Path("/proc/cpuinfo")
     lines = listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.exists() else []
     names = [" ".join(line.partition(":")[2].split()) for line in lines if line.startswith("model name")]

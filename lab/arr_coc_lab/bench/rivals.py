@@ -1,9 +1,9 @@
-"""`bench rivals`: what others do with a picture before it is sent, beside pack, and pack beside attach.
+"""`bench rivals`: compare pack with other ways to prepare a picture before it is sent, and with attach.
 
-Keyword crop: a strip or quarter by words of the question, token0's published rule. Squeezed: no empty rows and columns.
-Text: as many words by OCR as the budget pays for, by the model's own tokenizer (to `mini` a letter is a token) and by
-four letters a token, as larger models count; the chooser of words answers from them, for `mini` reads no texts. Every
-other way is answered by `mini`, and none but the texts reads by OCR.
+Keyword crop: a strip or quarter chosen by words of the question, token0's published rule. Squeezed: without empty rows
+and columns. Text: the words by OCR that fit into the budget, counted by the model's own tokenizer (for `mini` a letter
+is a token) and as four letters a token, like larger models; the chooser of words answers from them, because `mini`
+reads no texts. `mini` answers all other ways; only the texts use OCR.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from .suite import RivalsOptions, parse_shares
 PACK, ATTACHED, KEYWORDS, SQUEEZED = "pack", "attached", "keyword crop", "squeezed"
 TEXT, SHORT = TEXTS = ("text by OCR", "text by OCR, four letters a token")
 WAYS = (PACK, ATTACHED, SMALLER, KEYWORDS, SQUEEZED, *TEXTS)
-DRAWN = 40  # pages, where nothing is said
-# What an answer from packed pictures is to reach of one by attach.
+DRAWN = 40  # pages by default
+# Share of the score by attach that packed pictures should reach.
 BAR = 0.85
 LONGEST = 48
-# Words of a question → x0, y0, x1, y1 in shares of the picture; the first that fits.
+# Words of a question, and the crop x0, y0, x1, y1 in shares of the picture; the first match counts.
 PLACES = {
     "header|title|heading|logo|top of|letterhead|subject": (0, 0, 1, 0.3),
     "footer|total|amount due|subtotal|bottom of|sign|signature|terms|footnote": (0, 0.6, 1, 1),
@@ -97,7 +97,7 @@ def plan(options: RivalsOptions) -> Plan:
 
 
 def drawn_pages(number: int, seed: int) -> list[Question]:
-    """A question about each of some drawn pages, whose layouts and typefaces nothing was trained on."""
+    """Draw pages with a question about each; their layouts and typefaces were not used in any training."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_pages(folder, number, seed, "val")
@@ -107,7 +107,7 @@ def drawn_pages(number: int, seed: int) -> list[Question]:
 
 
 def means_table(title: str, rows: Sequence[BenchRow], names: Mapping[str, str]) -> Table:
-    """The means of numbers that rows have as extras. names: their headings."""
+    """Make a table of the means of numbers in the rows' extras. names: their headings."""
     found: dict[tuple[str, str, float], list[BenchRow]] = defaultdict(list)
     for row in rows:
         found[row.group, row.system, row.keep].append(row)
@@ -120,14 +120,14 @@ def means_table(title: str, rows: Sequence[BenchRow], names: Mapping[str, str]) 
 
 
 def beside_attach(rows: Sequence[BenchRow]) -> Table:
-    """How much of what `mini` answers when it is attached it answers from packed pictures, question by question."""
+    """Compare `mini`'s answers from packed pictures with those by attach, question by question."""
     found: dict[tuple[str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.system in (PACK, ATTACHED):
             found[row.group, row.keep][row.system].append(row.scores["exact"])
     lines: list[dict[str, TableCell]] = []
     for (group, keep), both in sorted(found.items(), key=lambda one: -one[0][1]):
-        if len(both) < 2:  # of one alone there is nothing to say
+        if len(both) < 2:  # one question has no interval
             continue
         of = ratio(np.array(both[PACK]), np.array(both[ATTACHED]))
         shares = {name: f"{100 * float(np.mean(both[name])):.1f}" for name in (PACK, ATTACHED)}
@@ -138,7 +138,7 @@ def beside_attach(rows: Sequence[BenchRow]) -> Table:
 
 
 def asked(question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
-    """Ask one question by every way, in any process."""
+    """Ask one question in every way, in any process."""
     ask = RivalQuestion(question)
     for key in wanted:
         budget, started = max(1, math.floor(key.keep * ask.full)), process_time()
@@ -153,14 +153,14 @@ def asked(question: Question, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
 
 
 class RivalQuestion:
-    """One question, answered from its picture by any way."""
+    """Answer one question about its picture in any way."""
 
     def __init__(self, question: Question) -> None:
         self.question, self.table, self.picture = question, table_for(MINI), load_picture(question.image)
         self.full = self.table.tokens(self.picture.size)
 
     def answer(self, system: str, budget: int) -> tuple[str, int]:
-        """What is said, and its tokens."""
+        """Return the answer and its tokens."""
         question, pixels = self.question, self.picture.pixels
         if system == ATTACHED:
             eye = eye_of(MINI, "cpu").set_image(self.picture)
@@ -169,7 +169,7 @@ class RivalQuestion:
             return found.text, found.tokens
         if system in TEXTS:
             return self.from_text(system, budget)
-        if system == PACK:  # without letters and frames: it was never shown any
+        if system == PACK:  # without letters and frames, which it was not trained on
             own = Options(ocr=False)
             packed = pack(self.picture, question.bare, budget, model=self.table, marks=False, options=own)
             shown = [one.pixels for one in packed.pictures]
@@ -182,7 +182,7 @@ class RivalQuestion:
         return read_by_stock(shown, question.text), sum(map(self.table.tokens, [one.shape[:2] for one in shown]))
 
     def from_text(self, system: str, budget: int) -> tuple[str, int]:
-        """The answer from the page's words alone, as far as the budget reaches."""
+        """Answer from as many of the page's words as the budget allows."""
         words = ocr_words(self.picture.pixels)
         texts = [f"{text} " for text in words.texts]
         ids = stock()[1].tokenizer(texts).input_ids if texts and system == TEXT else texts
@@ -194,7 +194,7 @@ class RivalQuestion:
         return answer.text if answer else "", math.ceil(spent[kept - 1])
 
     def keeps_prefix(self, system: str, budget: int) -> float:
-        """Whether what stands for the picture stays the same when another question is the latest one."""
+        """Tell whether the packed pictures stay the same when another question is the latest one."""
         bare = self.question.bare
         if system != PACK:
             return float(system != KEYWORDS or place_of(bare) == place_of(OTHER))
@@ -210,7 +210,7 @@ class RivalQuestion:
         return float(seen[0] == seen[1])
 
     def clicks_land(self, system: str, budget: int) -> float:
-        """Whether a click into the middle of the true box, as it is shown, lies in it for who sent the whole."""
+        """Tell whether a click into the middle of the true box, as shown to the model, lands in it in the original."""
         box = self.question.boxes[0] * np.tile(self.picture.size[::-1], 2)
         part, rows, cols = cut(system, self.picture.pixels, self.question.bare)
         shown = self.table.fit(part.shape[:2], budget)
@@ -219,7 +219,7 @@ class RivalQuestion:
         frame = PointFrame(part.shape[1] / shown.size[1], part.shape[0] / shown.size[0])
         inside = [np.searchsorted(one, (box[axis] + box[axis + 2]) / 2) for axis, one in enumerate((cols, rows))]
         point = [int(inside[0] / frame.across), int(inside[1] / frame.down)]
-        if system == PACK:  # the only way that knows the way back
+        if system == PACK:  # the only way that maps coordinates back
             point = [frame.at(one, axis, edge=False) for axis, one in enumerate(point)]
         return float(all(box[axis] <= point[axis] + 0.5 and point[axis] < box[axis + 2] for axis in (0, 1)))
 
@@ -229,7 +229,7 @@ def place_of(question: str) -> tuple[float, ...]:
 
 
 def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(H, W, 3) → the part that is kept before it is reduced, and which rows and columns that are."""
+    """Return the part of (H, W, 3) that is kept before it is reduced, with its rows and columns."""
     rows, cols = (np.arange(side) for side in pixels.shape[:2])
     if system == KEYWORDS:
         x0, y0, x1, y1 = place_of(question)
@@ -241,7 +241,7 @@ def cut(system: str, pixels: np.ndarray, question: str) -> tuple[np.ndarray, np.
 
 @cache
 def stock() -> tuple[Any, Any]:
-    """The bundled model by its own class, with nothing of ours, and its processor; loaded once in every process."""
+    """Load the bundled model by its stock class, without this library, and its processor; once in every process."""
     from arr_coc.realizing.bundled import model_folder
     from arr_coc.realizing.query import load_processor
 
@@ -249,7 +249,7 @@ def stock() -> tuple[Any, Any]:
 
 
 def read_by_stock(pictures: Sequence[np.ndarray], question: str) -> str:
-    """What it answers about pictures (H, W, 3) uint8."""
+    """Return its answer about pictures (H, W, 3) uint8."""
     import torch
 
     from ..calibrate.pointing import chat_inputs

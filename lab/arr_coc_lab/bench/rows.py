@@ -1,4 +1,4 @@
-"""Rows: what one system made of one question, and the file in which they are kept."""
+"""Rows, each the result of one system for one question, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from arr_coc.core.folders import replacing
 from arr_coc.core.runs import same_settings
 
-ANY = 0.0  # the share of scores that no budget changes
+ANY = 0.0  # the share of scores that do not depend on a budget
 
 
 class Key(NamedTuple):
@@ -25,19 +25,19 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class BenchRow:
-    """What one system made of one question.
+    """The result of one system for one question.
 
     Attributes:
         suite: The suite that asked.
         question: The name of the question in its suite.
-        system: What answered it.
+        system: The system that answered.
         keep: Its share of the full tokens; above 1, a number of tokens.
-        scores: Each from 0 to 1 unless the suite says otherwise. Empty where the question could not be asked.
+        scores: Each from 0 to 1 unless the suite defines it otherwise. Empty if the question could not be asked.
         group: Family, source or kind of the question.
-        tokens: Visual tokens that were spent.
-        seconds: Time that was spent.
-        extras: Whatever else a reader may want. `scene` names what is shared with other questions: they are then no
-            independent samples, and their mean counts once.
+        tokens: Visual tokens spent.
+        seconds: Time spent.
+        extras: Further values. Questions with the same `scene` are no independent samples; their mean counts
+            once.
     """
 
     suite: str
@@ -56,14 +56,14 @@ class BenchRow:
 
     @property
     def unit(self) -> str:
-        """The sample that this row belongs to."""
+        """Return the sample to which this row belongs."""
         return str(self.extras.get("scene") or self.question)
 
 
 class RowStore:
-    """Rows by key, in a file that is only appended to, or in memory alone.
+    """Rows by key, in an append-only file or in memory.
 
-    A kill leaves at most a torn last line, which is dropped when the file is opened again. A file that was begun with
+    A killed run leaves at most an incomplete last line, which is dropped when the file is opened again. A file with
     other settings is refused.
     """
 
@@ -99,17 +99,17 @@ class RowStore:
                 file.write(json.dumps(there, ensure_ascii=False) + "\n")
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
-        """The keys that have no row yet."""
+        """Return the keys without a row."""
         return tuple(key for key in keys if key not in self.rows)
 
     def found(self, keys: Iterable[Key]) -> list[BenchRow]:
-        """The rows of these keys that are there."""
+        """Return the existing rows of these keys."""
         return [self.rows[key] for key in keys if key in self.rows]
 
 
 def complete(rows: Sequence[BenchRow]) -> list[BenchRow]:
-    """Rows of the questions that every cell of their group has answered: a run that was stopped compares like with
-    like."""
+    """Return rows of the questions that every cell of their group has answered, so that an interrupted run compares
+    the same questions."""
     cells: dict[str, set[tuple[str, float]]] = {}
     done: dict[tuple[str, str], set[tuple[str, float]]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
-"""The one loop: jobs → rows → a file → a report. Every suite goes through it.
+"""The loop of every suite: run jobs, store their rows, make a report.
 
 A suite is a module with `plan(options)`, which returns a `Plan`: the jobs with the keys of their rows, the function
-that does one job, and the function that turns rows into a report.
+that runs one job, and the function that turns rows into a report.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from .report import Report
 from .rows import BenchRow, Key, RowStore, complete
 from .suite import BenchOptions, Suite, suite
 
-AHEAD = 3  # jobs that are sent to each process before its first is done
-SAY_EVERY = 25  # jobs between two lines where no bar is shown
+AHEAD = 3  # jobs sent to each process before its first is finished
+SAY_EVERY = 25  # jobs between two lines of progress if there is no bar
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process needs for one piece of work (picklable), and the keys of the rows that it makes."""
+    """The input of one piece of work (picklable), and the keys of the rows that it makes."""
 
     what: Any
     keys: tuple[Key, ...]
 
 
 class Work(Protocol):
-    """Does one job, in any process. With several workers it must be picklable. wanted: the keys without a row."""
+    """Run one job, in any process. With several workers it must be picklable. wanted: the keys without a row."""
 
     def __call__(self, what: Any, wanted: tuple[Key, ...], /) -> Iterable[BenchRow]: ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a suite wants measured.
+    """The work of a suite.
 
     Attributes:
-        jobs: All of them, in an order that leaves a balanced table when the run is stopped.
-        work: Does one.
-        report: Makes tables of the rows.
-        settings: What rows depend on beside their key; a folder that was begun with others is refused.
-        name: Of the files in --out; the suite's by default.
+        jobs: All jobs, in an order that leaves a balanced table when the run is interrupted.
+        work: Runs one job.
+        report: Makes tables from the rows.
+        settings: Settings, besides the key, on which rows depend; a folder with other settings is refused.
+        name: Name of the files in --out; by default the suite's.
         whole: Report only the questions that every system has answered.
     """
 
@@ -71,18 +71,18 @@ class Plan:
 
 
 class BenchRun:
-    """One run of a plan: how long it may take, and whether someone stopped it. shown: lines and a bar on the screen."""
+    """One run of a plan: its time limit, and whether it was interrupted. shown: print lines and a progress bar."""
 
     def __init__(self, shown: bool, seconds: float | None = None) -> None:
         self.shown, self.seconds = shown, seconds
         self.began, self.stopped = perf_counter(), False
 
     def over(self) -> bool:
-        """Whether nothing more may begin."""
+        """Tell whether no further job may begin."""
         return self.stopped or (self.seconds is not None and perf_counter() - self.began > self.seconds)
 
     def fill(self, store: RowStore, plan: Plan, workers: int) -> None:
-        """Do what the store lacks, and keep every row as soon as it is there."""
+        """Run the jobs that the store lacks, and store every row at once."""
         waiting = [(job.what, wanted) for job in plan.jobs if (wanted := store.missing(job.keys))]
         with progress(len(waiting), "measuring", hidden=not self.shown) as advance, self.stoppable():
             for number, rows in enumerate(done_by(waiting, plan.work, workers, self.over), 1):
@@ -98,7 +98,7 @@ class BenchRun:
 
     @contextmanager
     def stoppable(self) -> Generator[None]:
-        """The first Ctrl-C or SIGTERM ends the run after the current row; the second one ends it at once."""
+        """End the run after the current row at the first Ctrl-C or SIGTERM, at once at the second."""
         caught = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
         before = {number: signal.getsignal(number) for number in caught}
 
@@ -122,14 +122,14 @@ class BenchRun:
 def done_by(
     jobs: Sequence[tuple[Any, tuple[Key, ...]]], work: Work, workers: int, over: Callable[[], bool]
 ) -> Iterator[Iterable[BenchRow]]:
-    """The rows of every job, in order, until the run is over. One worker: all is done here, row by row."""
+    """Yield the rows of every job, in order, until the run is over. One worker: all in this process, row by row."""
     if workers == 1:
         for what, wanted in jobs:
             if over():
                 return
             yield work(what, wanted)
         return
-    # A fresh interpreter each, on one thread: thread pools that share the cores only wait for one another.
+    # A new interpreter each, on one thread: thread pools that share cores only wait for one another.
     context, waiting = multiprocessing.get_context("spawn"), deque[Future[list[BenchRow]]]()
     with ProcessPoolExecutor(workers, context, _alone, (os.getpid(),)) as pool:
         try:
@@ -151,7 +151,7 @@ def _all_rows(work: Work, what: Any, wanted: tuple[Key, ...]) -> list[BenchRow]:
 
 
 def _alone(parent: int) -> None:
-    """One thread, no Ctrl-C of its own, and an end when the parent process has ended."""
+    """Set up a worker: one thread, ignore Ctrl-C, and exit when the parent process has ended."""
     os.environ["OMP_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -164,7 +164,7 @@ def _alone(parent: int) -> None:
 
 
 def in_turn(columns: Iterable[Iterable[Item]]) -> Iterator[Item]:
-    """The first item of every column, then the second of every column, …"""
+    """Yield the first item of every column, then the second of every column, …"""
     rest = [iter(column) for column in columns]
     while rest:
         for one in tuple(rest):
@@ -179,7 +179,7 @@ def in_turn(columns: Iterable[Iterable[Item]]) -> Iterator[Item]:
 
 @contextmanager
 def locked(folder: Path | None) -> Generator[None]:
-    """One run at a time in a folder: two would measure everything twice. The lock goes with the process."""
+    """Lock a folder for one run: two would measure everything twice. The lock ends with the process."""
     if folder is None:
         yield
         return
@@ -213,12 +213,12 @@ def perform(chosen: Suite, options: BenchOptions, shown: bool = False) -> Report
     Args:
         chosen: The suite.
         options: An instance of `chosen.options`.
-        shown: Print tables, or JSON where the options say so.
+        shown: Print tables, or JSON with --json.
 
     Returns:
-        The report; its rows are what the tables were made of.
+        The report, with the rows of its tables.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: threads that wait sleep, and do not spin
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: waiting threads sleep instead of spin
     check(options)
     with locked(options.out):
         plan = chosen.plan()(options)
@@ -228,7 +228,7 @@ def perform(chosen: Suite, options: BenchOptions, shown: bool = False) -> Report
         rows = store.found(key for job in plan.jobs for key in job.keys)
         rows = complete(rows) if plan.whole else rows
         if not rows:
-            raise InputError("no question was answered by every system; give the run more --seconds")
+            raise InputError("no question was answered by every system; raise --seconds")
         report = plan.report(rows)
         document = {"suite": chosen.name, "settings": dict(plan.settings), **report.document()}
         if options.out is not None:
@@ -241,6 +241,6 @@ def perform(chosen: Suite, options: BenchOptions, shown: bool = False) -> Report
 
 
 def bench(name: str, **given: Any) -> Report:
-    """A suite from a program: `bench("needle", n=8, out=Path("out"))`."""
+    """Run a suite from a program: `bench("needle", n=8, out=Path("out"))`."""
     chosen = suite(name)
     return perform(chosen, chosen.options(**given))

@@ -1,6 +1,6 @@
-"""Scores: how an answer is held against the true ones, and how much of what matters an allocation shows.
+"""Score answers against the right ones, and allocations by how much of the relevant boxes they show.
 
-Answers are scored as each public set's own evaluation does it, 0 to 1. anls: DocVQA, InfographicVQA (Mathew et al.).
+Answers are scored like the evaluation of each public set, 0 to 1. anls: DocVQA, InfographicVQA (Mathew et al.).
 relaxed_accuracy: ChartQA (Masry et al.), 5 %. For other public sets there is lmms-eval (`lmms`).
 """
 
@@ -17,7 +17,7 @@ ANLS_THRESHOLD, RELAXED = 0.5, 0.05
 
 
 def anls(said: str, answers: Sequence[str]) -> float:
-    """1 − edits over the longer length for the nearest answer; 0 below a half."""
+    """Return 1 − edit distance over the longer length for the nearest answer; 0 below a half."""
     best = 0.0
     for answer in answers:
         distance = Levenshtein.distance(" ".join(answer.lower().split()), " ".join(said.lower().split()))
@@ -27,7 +27,7 @@ def anls(said: str, answers: Sequence[str]) -> float:
 
 
 def relaxed_accuracy(said: str, answers: Sequence[str]) -> float:
-    """Numbers within 5 % of the true one, anything else by its letters whatever their case."""
+    """Score numbers as right within 5 % of the true one, texts by equality without case."""
     return float(any(_relaxed(said.strip(), answer.strip()) for answer in answers))
 
 
@@ -55,9 +55,9 @@ BOARD = 64  # side of a map of boxes
 
 
 def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
-    """Share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) that is seen at a level or finer; with any_of, of the
-    best one. What leaves cover of a box adds up, those left out that lie under or on another one that counts. Several
-    boxes count by their area."""
+    """Return the share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) seen at a level or finer; with any_of, of
+    the best box. Sums the covered area over leaves that lie in no other such leaf. Several boxes are weighted by
+    area."""
     scale = np.array([allocation.width, allocation.height] * 2, dtype=float)
     x0, y0, x1, y1 = (np.asarray(boxes, dtype=float).reshape(-1, 4) * scale).T[:, None]
     fine = allocation.boxes[_outermost(allocation, level)].astype(float)
@@ -70,7 +70,7 @@ def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, le
 
 
 def _outermost(allocation: Allocation, level: int) -> np.ndarray:
-    """(N,) bool: leaves of a level or finer that lie in no other such leaf."""
+    """Return a mask (N,) of leaves of a level or finer that lie in no other such leaf."""
     row, col, own = allocation.leaf_cells().T
     alone = own <= level
     for coarse in range(1, level + 1):
@@ -80,7 +80,7 @@ def _outermost(allocation: Allocation, level: int) -> np.ndarray:
 
 
 def box_map(*boxes: Sequence[float] | np.ndarray) -> np.ndarray:
-    """(64, 64) float32: 1 where a box of x0, y0, x1, y1 in 0–1 reaches."""
+    """Return a map (64, 64) float32 with 1 inside boxes x0, y0, x1, y1 in 0–1."""
     board = np.zeros((BOARD, BOARD), np.float32)
     for box in boxes:
         x0, y0, x1, y1 = (np.array(box) * BOARD).tolist()

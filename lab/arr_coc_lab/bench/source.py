@@ -1,4 +1,4 @@
-"""`bench source`: the source's line as one call, against ours, and without each of its stages."""
+"""`bench source`: compare the pipeline of the original project with ours, and with each of its stages left out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
 
 @dataclass(frozen=True)
 class SourceWork:
-    """Reads one picture by every line that it lacks, in any process."""
+    """Read one picture with every system still missing, in any process."""
 
     side: int
     seed: int

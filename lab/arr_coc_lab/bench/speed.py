@@ -1,10 +1,10 @@
-"""`bench speed`: on a CPU every bar the project promises, beside its naive form; on a GPU a Qwen3-VL of 2B shapes.
+"""`bench speed`: time each step beside its naive form and the project's bar; on a GPU, time a Qwen3-VL of 2B shapes.
 
 `--device cuda` times a model with the shapes of Qwen3-VL-2B and random weights, stage by stage. Every ask is about a
-page that was never shown before. Stages, with a synchronisation behind each: `search` is all of `ask` before the tower
-(processor, relevance, allocation), `tower` the vision encoder, `prompt` the language model up to the first token,
-`decoding` the rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given map, where the
-search is free. Each with CUDA graphs and without.
+new page. Stages, each followed by a synchronisation: `search` is all of `ask` before the tower (processor, relevance,
+allocation), `tower` the vision encoder, `prompt` the language model up to the first token, `decoding` the rest.
+Systems: every token; a quarter and an eighth by the scorer; the same by a given map, which needs no search. Each with
+CUDA graphs and without.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
 
 THREADS = 2
-MOST_COMMANDS = 5  # runs of whole commands, which take seconds
+MOST_COMMANDS = 5  # maximum runs of whole commands, which take seconds
 GRID, BUDGET, BATCH = 32, 256, 64
 QUESTION = "What number is on the red sign?"
 FRAMES, FRAME_SIDE = 31, 512
@@ -45,17 +45,17 @@ FRAMES, FRAME_SIDE = 31, 512
 
 SIDES, TINY_SIDES = (1024, 2048), (128,)
 KEEPS = (1 / 4, 1 / 8)
-NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that are written
+NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that can be written
 STAGES = ("search", "tower", "prompt", "decoding")
 SEARCHES = ("scorer", "map")
 PLAIN = ", no graphs"
 TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-# Text and vision shapes of Qwen3-VL-2B, and of a model that only shows that this runs.
+# Text and vision shapes of Qwen3-VL-2B, and of a tiny model for tests.
 SHAPES = {False: (2048, 6144, 28, 16, 151936, 128, 24, 1024, 4096), True: (64, 128, 4, 4, 256, 32, 4, 64, 128)}
 
 
 class SpeedBar(NamedTuple):
-    """What is promised: at most this much, and at least this many times faster than the naive form."""
+    """A promise: at most this value, and at least this factor faster than the naive form."""
 
     unit: str = "s"
     most: float | None = None
@@ -94,7 +94,7 @@ def plan(options: SpeedOptions) -> Plan:
 
 @dataclass(frozen=True)
 class SpeedWork:
-    """Measures one step."""
+    """Measure one step."""
 
     repeats: int
 
@@ -141,7 +141,7 @@ def measure_quadtree(repeats: int) -> Measured:
     from arr_coc.attending.allocate import allocate
     from arr_coc.attending.tree import build_tree, quadtree
 
-    # Most of it quiet, some of it loud, which is what relevance looks like.
+    # Mostly low with a few peaks, like real relevance.
     maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)
     batch, tree, several = torch.from_numpy(maps), build_tree(GRID, GRID, 3), f"quadtree, batch {BATCH}"
     ways: dict[tuple[str, str], Callable[[], object]] = {
@@ -153,7 +153,7 @@ def measure_quadtree(repeats: int) -> Measured:
 
 
 def measure_look(repeats: int) -> Measured:
-    """A new picture each time, by what stands out and what the question names."""
+    """Time `look` on a new picture each time, by saliency and the question's words."""
     from arr_coc.looking import prepare
 
     pixels = made_picture(1024)
@@ -162,7 +162,7 @@ def measure_look(repeats: int) -> Measured:
 
 
 def measure_video(repeats: int) -> Measured:
-    """The mean of the frames behind the first, and the first. A scene is drawn at a half and enlarged."""
+    """Time the frames after the first (their mean), and the first. Scenes are drawn at half size and enlarged."""
     import cv2
 
     from arr_coc.video.stream import VideoStream
@@ -186,7 +186,7 @@ def measure_video(repeats: int) -> Measured:
 
 
 def measure_ask(repeats: int) -> Measured:
-    """A new picture each time, from its pixels to the answer; against the same model on all of its tokens."""
+    """Time `ask` on a new picture each time, from pixels to answer, against the same model with all tokens."""
     from arr_coc.asking import ask
 
     def asking(side: int, budget: int) -> Callable[[], object]:
@@ -246,11 +246,11 @@ STEPS = {
 }
 
 
-# ---- what they need --------------------------------------------------------------------------------------------------
+# ---- helpers of the steps --------------------------------------------------------------------------------------------
 
 
 def made_picture(side: int, seed: int = 0) -> np.ndarray:
-    """(side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks; made, not read."""
+    """Draw (side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks."""
     generator = np.random.default_rng(seed)
     y, x = np.mgrid[0:side, 0:side] / side
     picture = np.stack([x, y, 1 - x], axis=-1) * 160 + 40
@@ -263,7 +263,7 @@ def made_picture(side: int, seed: int = 0) -> np.ndarray:
 
 
 def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = 2) -> list[float]:
-    """The median seconds of each way; all take turns, so that whatever else the machine does hits all of them alike."""
+    """Return the median seconds of each way; they run in turns, so that other load hits all of them alike."""
     for _ in range(warm_up):
         for work in works:
             work()
@@ -299,8 +299,8 @@ sys.exit(os.waitstatus_to_exitcode(status) and 1)
 
 
 def _runs(commands: list[list[str]], repeats: int) -> list[tuple[float, float]]:
-    """Median seconds and peak bytes of each command; in turns, after one run that does not count (files not yet in the
-    page cache)."""
+    """Return median seconds and peak bytes of each command; in turns, after one run that is not counted (files not yet
+    in the page cache)."""
     taken: list[list[list[float]]] = []
     for _ in range(min(repeats, MOST_COMMANDS) + 1):
         taken.append([])
@@ -343,7 +343,7 @@ def gpu_plan(options: SpeedOptions) -> Plan:
 
 @dataclass(frozen=True)
 class GpuWork:
-    """Times one size of pictures."""
+    """Time one size of pictures."""
 
     device: str
     tiny: bool
@@ -354,7 +354,7 @@ class GpuWork:
             name = key.system.removesuffix(PLAIN)
             eye = random_eye(self.device, self.tiny, None if name == key.system else False)
             taken, tokens = [], 0
-            for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
+            for number in range(self.repeats + (0 if self.tiny else 2)):  # two uncounted runs, which capture graphs
                 page = page_of_words(side, side, number + 1000 * wanted.index(key))
                 seconds, tokens = staged(eye, page, name, key.keep)
                 taken.append(seconds)
@@ -369,7 +369,7 @@ class GpuWork:
 
 @cache
 def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
-    """A model of random weights that speaks `mini`'s alphabet; its answers do not end by themselves."""
+    """Return a model with random weights and `mini`'s alphabet; its answers never end early."""
     import torch
     from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
@@ -402,7 +402,7 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     finally:
         torch.set_default_dtype(before)
     model.generation_config.eos_token_id = None
-    with torch.no_grad():  # no token beyond the alphabet is ever the likeliest
+    with torch.no_grad():  # tokens outside the alphabet are never the likeliest
         model.lm_head.weight[LETTERS:] = 0
     processor = load_processor(str(part_folder(MINI)))
     eye = Eye(model, processor, relevance="scorer", name="random weights")
@@ -411,7 +411,7 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
 
 
 def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:
-    """Milliseconds of every stage of one ask, and its visual tokens."""
+    """Return the milliseconds of every stage of one ask, and its visual tokens."""
     options = Options(budget=keep, scale=1)
     if name != "scorer":
         options = options.override(relevance=np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4)
@@ -430,7 +430,7 @@ def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str
 
 
 def clock() -> float:
-    """The time when all that was asked of the device is done."""
+    """Return the time after all work on the device has finished."""
     import torch
 
     if torch.cuda.is_available():
@@ -439,7 +439,7 @@ def clock() -> float:
 
 
 def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
-    """(height, width, 3) uint8: a page full of lines, as documents are."""
+    """Draw (height, width, 3) uint8: a page full of lines, like a document."""
     from PIL import Image, ImageDraw
 
     source, page = random.Random(seed), Image.new("RGB", (width, height), "white")
@@ -451,7 +451,7 @@ def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
 
 
 def stage_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    """Milliseconds by stage, against every token of the same kind; tokens a second."""
+    """Make tables: milliseconds by stage, compared with all tokens; tokens a second."""
     lines: list[dict[str, TableCell]] = []
     for row in rows:
         kind = PLAIN if row.system.endswith(PLAIN) else ""

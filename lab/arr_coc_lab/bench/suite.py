@@ -1,6 +1,6 @@
-"""The suites, and what each can be asked: a dataclass of options, from which both its command lines are made.
+"""The suites and their options: a dataclass each, from which the command line is made.
 
-Nothing heavy is imported here, so that `arr-coc bench NAME --help` is quick. To add a suite, write its options, its
+Nothing heavy is imported here, so that `arr-coc bench NAME --help` is quick. To add a suite, write its options, an
 entry in `SUITES`, and a module `bench/NAME.py` with `plan(options) -> run.Plan`.
 """
 
@@ -21,12 +21,12 @@ from ..options import option
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """What all suites can be asked."""
+    """Options of all suites."""
 
-    out: Path | None = option(None, "Folder for rows and JSON; a run that was stopped resumes from it.")
+    out: Path | None = option(None, "Folder for rows and JSON; an interrupted run resumes from it.")
     as_json: bool = option(False, "Print JSON only.", flag="--json")
     device: str = option("cpu", "cpu, cuda, cuda:1.")
-    workers: int = option(1, "Processes, each on one thread.", least=1)
+    workers: int = option(1, "Number of processes, each on one thread.", least=1)
     seconds: float | None = option(None, "Start nothing new after this time, and show the results so far.")
 
 
@@ -58,7 +58,7 @@ class RealOptions(BenchOptions):
     )
     strategy: str = option("overlay", "overlay or quadtree.", choices=("overlay", "quadtree"))
     seed: int = option(0, "Seed of the drawn questions and of the controls.")
-    ask: bool = option(False, "Let a model answer: exact match and ANLS, or the score of --task.", flag="--ask")
+    ask: bool = option(False, "Let a model answer; score exact match and ANLS, or the score of --task.", flag="--ask")
     model: str = option(MINI, "For --ask: mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     ways: tuple[str, ...] = option((), "For --ask: only ways whose names contain one of these.")
     task: str = option("", "For --ask: docvqa, infovqa or chartqa: its prompt and its score.")
@@ -127,7 +127,7 @@ class SourceOptions(BenchOptions):
 
 @dataclass(frozen=True)
 class Suite:
-    """One benchmark: a name, a dataclass of options, and what `--help` says. Its module is `bench.NAME`."""
+    """A benchmark: name, dataclass of options, and text of `--help`. Its module is `bench.NAME`."""
 
     name: str
     options: type[BenchOptions]
@@ -137,11 +137,11 @@ class Suite:
     module: str = ""
 
     def plan(self) -> Callable[[Any], Any]:
-        """The function that plans it; its module is imported only now."""
+        """Import the module of the suite and return its `plan`."""
         return import_module(f"arr_coc_lab.bench.{self.module or self.name}").plan
 
     def help(self, program: str) -> str:
-        """What `--help` says. program: how the command begins."""
+        """Return the text of `--help`. program: the beginning of the command."""
         examples = [f"  {program} {example}".rstrip() for example in self.examples]
         parts = [self.summary, self.about, "\n".join(["\b", "Examples:", *examples]) if examples else ""]
         return "\n\n".join(part.strip() for part in parts if part)
@@ -151,17 +151,17 @@ SUITES = (
     Suite(
         "needle",
         NeedleOptions,
-        "Exact match of mini on Needle World: families × allocations × shares of the tokens.",
-        "Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8, 1/16 and 1/32 of the tokens; pictures of the "
-        "test split (held-out seeds and typefaces); calibration of the uncertainty.",
+        "Count mini's right answers on Needle World.",
+        "By family, allocation (full, uniform, random, shuffled, scorer and oracle) and share of the tokens (1/4 to "
+        "1/32), on the test split (held-out seeds and typefaces); with the calibration of the uncertainty.",
         ("--quick", "--device cuda --out out/bench", "--device cuda --n 512 --size 768x1024"),
     ),
     Suite(
         "real",
         RealOptions,
-        "How much of what a question needs is seen in full detail; with --ask, what a model answers.",
-        "Any folder will do whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
-        "answer for --ask, and source where there are several. Public sets have image, question and answers.",
+        "Measure coverage of the answer's boxes; with --ask, answers.",
+        "Takes any folder whose records.jsonl has image, query and boxes (x0, y0, x1, y1 in 0–1) on each line, with "
+        "answer for --ask, and source if there are several. Public sets have image, question and answers.",
         (
             "--data DIR --limit 12",
             "--data DIR --relevance scorer --relevance words --limit 100 --limit forms=400",
@@ -174,82 +174,81 @@ SUITES = (
     Suite(
         "rivals",
         RivalsOptions,
-        "What others do with a picture before it is sent, beside pack, and pack beside attach, at equal tokens.",
-        "The bundled mini answers, from what its own class is shown. Each first part of a source is a set.",
+        "Compare pack with other ways to send a picture.",
+        "At equal tokens, and with attach. mini answers, without this library. A record's source begins with its set.",
         (
             "--limit 100",
             "--data needle pages DIR --keeps '1/4 1/8' --limit 100 --ways pack attached",
         ),
     ),
-    Suite(
-        "fading", FadingOptions, "Screens of a conversation that fade: tokens, cache misses, answers about older ones."
-    ),
+    Suite("fading", FadingOptions, "Measure how the proxy reduces older screens.", "Tokens, cache misses and answers."),
     Suite(
         "peers",
         PeersOptions,
-        "Accuracy of ours and of published ways of reducing visual tokens, at equal tokens and at equal compute.",
+        "Compare ARR-COC with published token reductions.",
         "FastV, PyramidDrop, SparseVLM, VisionZip, DivPrune, ToMe and average pooling, rebuilt on the bundled mini, "
-        "with controls and oracles; every system gets the same pictures.",
+        "with controls and oracles, on the same pictures, at equal tokens and at equal compute.",
         ("--quick", "--device cuda --out out/peers", "--peers FastV --peers overlay --n 64"),
         module="peers.bench",
     ),
     Suite(
         "video",
         VideoBenchOptions,
-        "Needle clips: exact match by system and share, and cuts.",
-        "",
+        "Count mini's right answers about clips of Needle World.",
+        "By system and share of the tokens; with the detection of cuts.",
         ("--quick", "--device cuda --batch 64 --threads 16 --out out/bench"),
     ),
     Suite(
         "speed",
         SpeedOptions,
-        "Look, ask, video and whole commands on a CPU, each against its naive form; on a GPU a Qwen3-VL of 2B shapes.",
-        "Medians. On a CPU about a minute with two threads; on a GPU at most three minutes with random weights: tower, "
-        "prompt, search with the scorer counted, and decoding.",
+        "Time look, ask, video and whole commands.",
+        "On a CPU, medians beside naive forms: about a minute with two threads. On a GPU, a Qwen3-VL of 2B shapes with "
+        "random weights: search with the scorer, tower, prompt and decoding, at most three minutes.",
         ("", "--repeats 5 --out out/bench", "--device cuda --out out/bench"),
     ),
     Suite(
         "hypotheses",
         HypothesesBenchOptions,
-        "Each claim of the design against its rival at equal tokens, with a verdict that could have been another.",
-        "Every rival is a map of relevance, laid out by the same overlay and read by mini on the same test pictures of "
-        "Needle World. Rivals that are not installed are left out.",
+        "Test each claim of the design against a rival.",
+        "Every rival is a relevance map, allocated by the same overlay at equal tokens and read by mini on the same "
+        "test pictures of Needle World. Rivals that are not installed are left out.",
         ("--quick", "--device cuda --out out/bench"),
     ),
     Suite(
         "source",
         SourceOptions,
-        "The source's line (ask --preset source) against ours at equal tokens, and with each of its stages left out.",
-        "Hard pictures of Needle World; about a quarter of a minute a picture of 512² on two cores.",
+        "Compare the original project's pipeline with ours.",
+        "At equal tokens, also with each of its stages left out, on hard pictures of Needle World; a picture of 512² "
+        "takes about 15 seconds on two cores.",
         ("--each 15 --out out/source", "--each 147 --side 1280 --device cuda --out out/source"),
     ),
 )
 
 
 def suite(name: str) -> Suite:
-    """The suite of that name."""
+    """Find a suite by name."""
     found = next((one for one in SUITES if one.name == name), None)
     if found is None:
-        raise InputError(f"no suite is called {name!r}; choose from {', '.join(one.name for one in SUITES)}")
+        raise InputError(f"unknown suite {name!r}; choose from {', '.join(one.name for one in SUITES)}")
     return found
 
 
-# ---- what several of them ask ----------------------------------------------------------------------------------------
+# ---- options of several suites ---------------------------------------------------------------------------------------
 
 
 def parse_shares(text: str, most: float = 1.0) -> tuple[float, ...]:
-    """ "1/4 1/8" or "0.25,0.125" → shares, largest first."""
+    """Parse "1/4 1/8" or "0.25,0.125" to shares, largest first."""
     try:
         shares = {float(Fraction(one)) for one in text.replace(",", " ").split()}
     except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f'--keeps {text!r} is no list of shares; give for example "1/4 1/8"') from error
+        raise InputError(f'--keeps {text!r} is not a list of shares; give for example "1/4 1/8"') from error
     if not shares or not all(0 < share <= most for share in shares):
         raise InputError(f"--keeps {text!r} needs shares above 0 and at most {most:g}")
     return tuple(sorted(shares, reverse=True))
 
 
 def chosen_families(names: Iterable[str] | None) -> tuple[str, ...]:
-    """All families of Needle World, or those that were named, in the order of the tables."""
+    """Return all families of Needle World, or those named, in the order of the tables."""
     from ..train.evaluate import FAMILIES
 
     wanted = tuple(names or ())

@@ -1,8 +1,7 @@
-"""`bench video`: what a clip's tokens buy, and which cuts are found.
+"""`bench video`: answers about clips by system and share of the tokens, and detection of cuts.
 
-Needle clips are read by `mini`, which was trained on single pictures: the frame with most evidence is asked. Every
-character is judged with the right ones before it, which for exact match is the same as greedy decoding. All systems see
-the same clips.
+`mini`, which was trained on single pictures, reads the frame of a Needle clip with most evidence. Every character is
+judged with the right ones before it, which for exact match equals greedy decoding. All systems see the same clips.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 NUMBER, SIZE, CUTS = 512, (512, 512), 1
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
 CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame")
-# Temporal allocation is also given this share of the others' tokens: the accuracy should be the same.
+# Temporal allocation is also measured with this share of the others' tokens: the accuracy should be the same.
 FEWER = 0.4
 TEMPORAL, LESS = "temporal", f"temporal, {FEWER:.0%} of the tokens"
 DETECTED = "cuts"
@@ -79,14 +78,14 @@ def clip_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
     scores = [
         Score("clearest", "Exact match, read from the clearest frame", baseline=TEMPORAL),
         Score("cuts found", "Cuts found"),
-        Score("false cuts", "Frames that were taken for a cut and are none"),
+        Score("false cuts", "Frames detected as cuts by mistake"),
     ]
     return Report.of(rows, scores, facts)
 
 
 @dataclass(frozen=True)
 class ClipWork:
-    """Draws a batch of Needle clips and reads it by every system that it lacks, in any process."""
+    """Draw a batch of Needle clips and read it with every system still missing, in any process."""
 
     frames: int
     seed: int
@@ -120,7 +119,7 @@ class ClipWork:
     def read(
         self, clip: NeedleClip, maps: ClipMaps, system: str, keep: float, start: int
     ) -> tuple[list[dict[str, float]], list[int]]:
-        """Exact match of every clip, and its tokens."""
+        """Return the exact match of every clip, and its tokens."""
         chance = torch.Generator().manual_seed(self.seed + 7919 * start)
         name, share = (TEMPORAL, FEWER) if system == LESS else (system, 1.0)
         leaves = clip_leaves(name, maps, keep, chance, share=share)
@@ -132,13 +131,13 @@ class ClipWork:
 
 @cache
 def settings_of(weights: Path | None) -> TemporalSettings:
-    """The temporal numbers, once in every process."""
+    """Load the temporal settings, once in every process."""
     folder = None if weights is None else weights / "video"
     return load_settings(folder if folder is not None and (folder / SETTINGS_NAME).is_file() else None)
 
 
 def cuts_found(found: Tensor, true: Tensor) -> list[dict[str, float]]:
-    """By clip: which of its cuts were found, and how many frames were taken for one."""
+    """Return for each clip which cuts were found, and how many frames were detected by mistake."""
     result = []
     for seen, cuts in zip(found[:, 1:], true[:, 1:], strict=True):
         scores = {"cuts found": seen[cuts].float(), "false cuts": seen[~cuts].float()}
@@ -150,8 +149,8 @@ def cuts_found(found: Tensor, true: Tensor) -> list[dict[str, float]]:
 
 
 def read_clearest(model: PreTrainedModel, clip: NeedleClip, leaves: Leaves, evidence: Tensor) -> list[bool]:
-    """Of each clip, whether the frame with most evidence (N, T), as a picture, is answered right. leaves: of N · T
-    frames, clip after clip."""
+    """Tell for each clip whether its frame with most evidence (N, T), as a picture, is answered right. leaves: of
+    N · T frames, clip after clip."""
     right = []
     with dense_vision_attention(model):
         for number, frame in enumerate(evidence.argmax(1).tolist()):
@@ -162,9 +161,9 @@ def read_clearest(model: PreTrainedModel, clip: NeedleClip, leaves: Leaves, evid
 
 
 def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
-    """(N, T): relevance-weighted detail of each frame: 1 if all that matters is seen at level 0.
+    """Return the relevance-weighted detail of each frame, (N, T): 1 if everything relevant is seen at level 0.
 
-    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest is what is seen.
+    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest counts.
     """
     number, frames, rows, cols = relevance.shape
     row, col, level = leaves.cells.unbind(-1)
@@ -180,17 +179,17 @@ def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
     return share.unflatten(0, (number, frames))
 
 
-# ---- ways to spend one total on a clip, all of the same cost ---------------------------------------------------------
+# ---- ways to spend a clip's budget, all at the same cost -------------------------------------------------------------
 
 
 def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Generator, share: float = 1.0) -> Leaves:
-    """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
+    """Allocate leaves to N · T frames, clip after clip: each clip's total is that of keep · full in every frame.
 
-    share: of that total, for the systems that plan over the whole clip; the others take all of it.
+    share: of that total, for systems that plan over the whole clip; the others use all of it.
 
     temporal: one order of tokens over carried relevance, new ground first. frame by frame: each frame's own scores and
     an even share. one frame: all of the budget in the first frame, a token elsewhere. shuffled: temporal with its map
-    permuted. Scores of the leaves are the relevance beneath them.
+    permuted. The score of a leaf is the relevance under it.
     """
     frames, rows, cols = maps.scores.shape[1:]
     flat = maps.scores.flatten(0, 1)
@@ -203,7 +202,7 @@ def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Gener
     if system == "uniform":
         return overlay(torch.ones_like(flat), [each] * len(flat), scored=flat)
     if system == "random":
-        # A map of few loud places, as the control of single pictures has it: an even one would be down-sampling.
+        # A map with few peaks, like the control of single pictures: an even one would be down-sampling.
         noise = torch.rand(flat.shape, generator=generator).pow(16).to(flat)
         return overlay(noise, [each] * len(flat), scored=flat)
     if system == "one frame":
@@ -212,12 +211,12 @@ def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Gener
         return grow_forest(first, total, relevance=maps.scores)
     demand = demand_of(maps.relevance, maps.same_ground)
     if system == "shuffled":
-        # Every frame is permuted alike, so that what was one place stays one place through time.
+        # Every frame is permuted alike, so that a place stays one place through time.
         seed, tree = int(torch.randint(2**31, (1,), generator=generator)), build_tree(rows, cols, DEFAULT_LEVELS)
         frames_alike = [
             permute_along_tree(demand[:, time], tree, torch.Generator().manual_seed(seed)) for time in range(frames)
         ]
         demand = torch.stack(frames_alike, 1)
     elif system != "temporal":
-        raise InputError(f"no way to share a clip's tokens is called {system!r}")
+        raise InputError(f"unknown way to share a clip's tokens: {system!r}")
     return grow_forest(demand, total, relevance=maps.relevance)

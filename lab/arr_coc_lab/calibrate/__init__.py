@@ -1,1 +1,1 @@
-"""What `arr-coc calibrate` measures of a model: which heads point, and which letter heights it reads."""
+"""Measurements of `arr-coc calibrate`: the attention heads that point at the answer, and the letter heights read."""

@@ -1,8 +1,8 @@
-"""The grip of a model: short texts drawn at letters of 5 to 96 pixels on canvases of several sizes, and read by it.
+"""Measure the grip of a model: it reads short texts with letters of 5 to 96 pixels on canvases of several sizes.
 
-A canvas holds a label and a value, as plain and as worn as pages are, in typefaces that were held out; the model is
-asked for the value, and sees it finely around its true box: reading is measured, not finding. What was asked is
-appended to a file as it is answered, so a run that was stopped goes on.
+A canvas holds a label and a value, as plain and as worn as pages are, in held-out typefaces. The model is asked for
+the value and sees the true box in full detail: this measures reading, not finding. Answers are appended to a file, so
+an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 HEIGHTS = (5, 6, 7, 8, 9.5, 11, 13, 16, 19, 23, 28, 36, 48, 64, 96)
 CANVASES = (256, 512, 768, 1024, 1536, 2048)
-MAIN = (512, 1024)  # canvases on which every height is tried; the others are tried at the heights read best
+MAIN = (512, 1024)  # canvases on which every height is tried; other canvases are tried at the heights read best
 NUMBER, SEED = 8, 31
 TOKENS, BOARD = 96, 64
-READ = 0.85  # of the best canvas's reading: the canvases that are read
-WIDTH = 0.22  # octaves over which neighbouring heights lend each other their counts
-WITHIN = 0.95  # of the best reading: the heights that are as good as the best
+READ = 0.85  # share of the best canvas's accuracy from which a canvas counts as read
+WIDTH = 0.22  # width in octaves of the smoothing over neighbouring heights
+WITHIN = 0.95  # share of the best accuracy from which a height counts as good as the best
 LABELS = ("Total", "Name", "Date", "City", "Amount", "Order no.", "Phone", "Street", "Item", "Price", "Code", "Status")
 WORDS = ("Harbour", "Lindgren", "Monday", "Approved", "Lisbon", "Carrots", "North gate", "Paid in cash", "Green tea")
 WORDS += ("Miller and Sons", "See page 12", "Open until nine", "Room 204", "Third floor", "Not yet", "Maria Keller")
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class TextCell:
-    """Letters of one height on a canvas of one side, the number-th of them."""
+    """A text of one letter height on a canvas of one side. number: counts the texts of that cell."""
 
     height: float
     side: int
@@ -62,7 +62,7 @@ class TextCell:
 
 
 def line_of(text: str, face: int, height: float) -> tuple[np.ndarray, float]:
-    """A line of text with capitals `height` pixels tall: (h, w) float32 coverage, and where its baseline is."""
+    """Draw a line of text with capitals `height` pixels tall: (h, w) float32 coverage, and its baseline."""
     arrays = _glyph_arrays()
     caps = arrays["caps"][face].astype(float)
     size = int(np.argmax(caps >= height)) if (caps >= height).any() else len(caps) - 1
@@ -79,7 +79,7 @@ def line_of(text: str, face: int, height: float) -> tuple[np.ndarray, float]:
 
 
 def sample(cell: TextCell, seed: int = SEED) -> Sample | None:
-    """The text of a cell, the same whenever it is drawn; None where letters so tall do not fit the canvas."""
+    """Draw the text of a cell, always the same; None if letters of that height do not fit the canvas."""
     random = np.random.default_rng([seed, round(cell.height * 10), cell.side, cell.number])
     faces = np.flatnonzero(_glyph_arrays()["held_out"])
     face, label = int(random.choice(faces)), str(random.choice(LABELS))
@@ -110,7 +110,7 @@ def sample(cell: TextCell, seed: int = SEED) -> Sample | None:
 
 
 def _values(random: np.random.Generator) -> Iterator[str]:
-    """A word or a short sentence, or a number; then shorter ones, for letters that are tall."""
+    """Yield a word, short sentence or number, then shorter ones for tall letters."""
     digits = "".join(map(str, random.integers(0, 10, 6)))
     yield str(random.choice(WORDS)) if random.random() < 0.5 else f"{digits[:3]}.{digits[3:5]}"
     yield digits[:4]
@@ -131,20 +131,20 @@ def measure(
     kept: Path | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Have the model read every cell; what was measured, as grip.json holds it.
+    """Let the model read every cell; return the document for grip.json.
 
     Args:
         eye: The model.
-        model: Its name, as `grip_model` tells it.
-        number: Texts of every height and canvas.
-        seed: The same texts again.
-        kept: A file of answers, to go on from and to append to.
+        model: Its name, from `grip_model`.
+        number: Number of texts of every height and canvas.
+        seed: The same seed draws the same texts.
+        kept: A file of answers, to resume from and to append to.
         advance: Called after each text.
     """
     store = RowStore(kept)
 
     def read(cells: Sequence[TextCell]) -> dict[str, float | None]:
-        """All that was read so far, these cells among it."""
+        """Read these cells if necessary; return all points so far."""
         for cell in cells:
             if store.missing([Key(cell.key, "reader")]):
                 text = sample(cell, seed)
@@ -160,24 +160,24 @@ def measure(
 
 
 def steps(number: int) -> int:
-    """How many texts `measure` asks for."""
+    """Return the number of texts that `measure` asks for."""
     return number * (len(HEIGHTS) * len(MAIN) + 3 * (len(CANVASES) - len(MAIN)))
 
 
 def cells_of(heights: Sequence[float], sides: Sequence[int], number: int) -> list[TextCell]:
-    """Number by number, so that a run that is stopped has a little of everything."""
+    """List cells number by number, so that an interrupted run has some of each."""
     return [TextCell(height, side, one) for one in range(number) for height in heights for side in sides]
 
 
 def score(eye: Eye, text: Sample) -> float:
-    """How much of the value was read right, 0 to 1."""
+    """Return how much of the value was read right, 0 to 1."""
     eye.set_image(text.pixels)
     answer = eye.ask(text.question, TOKENS, options=Options(relevance=box_map(text.box), max_new_tokens=32))
     return anls(answer.text, [text.answer])
 
 
 def counted(said: dict[str, float | None], which: int) -> dict[float, tuple[float, int]]:
-    """Points and texts, by the height (0) or the canvas (1) of the cells."""
+    """Sum points and texts by the height (0) or the canvas (1) of the cells."""
     found: dict[float, tuple[float, int]] = {}
     for key, points in said.items():
         if points is not None:
@@ -195,13 +195,13 @@ def _curve(said: dict[str, float | None]) -> tuple[list[float], list[float], lis
 
 
 def best_heights(said: dict[str, float | None]) -> tuple[float, ...]:
-    """The three heights read best on the main canvases."""
+    """Return the three heights read best on the main canvases."""
     heights, _, _, accuracy = _curve(said)
     return tuple(sorted(heights[place] for place in np.argsort(-accuracy, kind="stable")[:3].tolist()))
 
 
 def document(said: dict[str, float | None], best: Sequence[float]) -> dict[str, Any]:
-    """What was measured: the curve, the best height, its range, and the canvases."""
+    """Summarise measurements: the curve, the best height, its range, and the canvases."""
     heights, right, asked, accuracy = _curve(said)
     at_best = {key: points for key, points in said.items() if float(key.split()[0]) in best}
     canvases = counted(at_best, 1)
@@ -225,14 +225,14 @@ def document(said: dict[str, float | None], best: Sequence[float]) -> dict[str, 
 
 
 def smoothed(heights: Sequence[float], right: Sequence[float], asked: Sequence[float]) -> np.ndarray:
-    """Counts at each height → (N,) shares, each with those of its neighbours by their distance in octaves."""
+    """Return (N,) shares from counts at each height, smoothed with their neighbours by distance in octaves."""
     place = np.log2(np.asarray(heights, dtype=np.float64))
     near = np.exp(-0.5 * ((place[:, None] - place) / WIDTH) ** 2)
     return (near @ np.asarray(right, dtype=np.float64)) / np.maximum(near @ np.asarray(asked, dtype=np.float64), 1e-9)
 
 
 def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
-    """The largest canvas up to which all are read nearly as well as the best of them."""
+    """Return the largest canvas up to which all canvases are read nearly as well as the best."""
     order = np.argsort(sides)
     best, found = max(accuracy), int(sides[order[0]])
     peak = int(np.argmax(np.array(accuracy)[order]))
@@ -244,7 +244,7 @@ def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
 
 
 def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float, float, float]:
-    """The best height and the range around it within 95 % of the best accuracy, on a line between what was measured."""
+    """Return the best height and the range around it within 95 % of the best accuracy, interpolated linearly."""
     place = np.linspace(np.log(heights[0]), np.log(heights[-1]), 512)
     share = np.interp(place, np.log(heights), accuracy)
     peak = int(share.argmax())

@@ -1,9 +1,9 @@
-"""Which heads of a model's language layers point at what is asked: measured on Needle World, whose boxes are known.
+"""Measure which attention heads of a language model point at the answer, on Needle World, where boxes are known.
 
-The model glances at pictures with small things in them and a question about each. A head points if the tokens it
-attends to most, just before the answer begins, are those that show what the question needs. The best few heads are
-chosen on one half of the pictures and measured on the other. Works for every family whose attention can be read, and
-needs no training: any real vision-language model can read these pictures.
+The model glances at pictures with small things and a question about each. A head points if the tokens it attends to
+most, just before the answer begins, show what the question needs. The best few heads are chosen on one half of the
+pictures and measured on the other. Works for every family with readable attention, and needs no training: any real
+vision-language model can read these pictures.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
 NUMBER, SIZE, SEED = 280, (512, 512), 77
-SHARE = 1 / 8  # of the cells: the most attended ones, which should show what is asked
+SHARE = 1 / 8  # share of the cells: the most attended ones, which should show what the question needs
 MOST_HEADS, CANDIDATES, GAIN = 8, 48, 0.003
 BATCH = {"cuda": 16, "cpu": 4}
 
 
 @dataclass(frozen=True)
 class HeadAttention:
-    """What every head looked at in N pictures of one size.
+    """Attention of every head in N pictures of one size.
 
     weights: (N, layers, heads, K) float32, attention of the last token of the prompt over the K visual tokens; plain:
-    (N, K), of the token behind the picture, which has not read the question, mean of all heads. layers: their numbers.
+    (N, K), of the token after the picture, which has not read the question, mean of all heads. layers: their numbers.
     truth: (N, C) in {0, 1}, cells that the question needs. there: (C,) bool, cells that show some of the picture.
     cells, sizes, levels: the layout of the coarse view, as `spread_over_cells` takes it.
     """
@@ -59,7 +59,7 @@ class HeadAttention:
         return replace(self, weights=self.weights[chosen], plain=self.plain[chosen], truth=self.truth[chosen])
 
     def covered(self, scores: Tensor) -> Tensor:
-        """(N, …, K) scores of visual tokens → (N, …): share of the relevant cells among the highest eighth."""
+        """Return the share of relevant cells among the highest eighth, (N, …), by scores (N, …, K)."""
         maps = spread_over_cells(scores, self.cells, self.sizes, self.levels)
         flat = torch.cat([one.flatten(-2) for one in maps], -1).masked_fill(~self.there, -1.0)
         best = flat.topk(max(1, round(SHARE * int(self.there.sum()))), dim=-1).indices
@@ -71,7 +71,7 @@ class HeadAttention:
 def measure(
     model: PreTrainedModel, processor: ProcessorMixin, size: tuple[int, int] = SIZE, seed: int = SEED, **how: Any
 ) -> JsonObject:
-    """Which heads point best, and how well the model points before and after, as one JSON document. how: of `look`."""
+    """Choose the heads that point best; return them with the scores before and after as JSON. how: of `look`."""
     found = look(model, processor, size=size, seed=seed, **how)
     half = torch.arange(len(found.truth)) % 2 == 0
     learning, testing = found.part(half), found.part(~half)
@@ -110,7 +110,7 @@ def look(
     batch_size: int | None = None,
     advance: Callable[[int], None] = lambda done: None,
 ) -> HeadAttention:
-    """Glance at `number` pictures of the validation split, equally many of every family, in batches."""
+    """Glance at `number` pictures of the validation split, equally many of each family, in batches."""
     backbone = backbone_for(model)
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; there is nothing to calibrate")
@@ -142,7 +142,7 @@ def look(
 
 
 def chat_inputs(processor: Any, pictures: Sequence[Sequence[np.ndarray]], questions: Sequence[str]) -> Any:
-    """The processor's inputs for prompts of some pictures (H, W, 3) uint8 and a question each, padded on the left."""
+    """Return the processor's inputs for pictures (H, W, 3) uint8 with a question each, padded on the left."""
     from PIL import Image
 
     texts = []
@@ -157,17 +157,17 @@ def chat_inputs(processor: Any, pictures: Sequence[Sequence[np.ndarray]], questi
 def prompts(
     processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str
 ) -> dict[str, object]:
-    """`chat_inputs` for pictures (B, 3, H, W) uint8 with one question each, on a device."""
+    """Return `chat_inputs` of pictures (B, 3, H, W) uint8 with one question each, on a device."""
     inputs = chat_inputs(processor, [[one] for one in pictures.permute(0, 2, 3, 1).cpu().numpy()], questions)
     return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
 
 def cell_edges(model: PreTrainedModel, processor: ProcessorMixin, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Where the cells of all grids of one picture lie in it: (C, 2) top left and (C, 2) bottom right, y and x in 0–1;
-    -1 for cells that show none of it.
+    """Return the places of the cells of all grids in a picture: (C, 2) top left and (C, 2) bottom right, y and x in
+    0–1; -1 for cells that show none of it.
 
-    Families cut, pad and resize pictures in ways of their own. So the processor is given a picture whose colours are
-    its coordinates, and what the model would see of it is read off cell by cell.
+    Families crop, pad and resize pictures in different ways. So the processor gets a picture whose colours are its
+    coordinates, and the place of each cell is read from its colours.
     """
     y, x = (torch.arange(side).add(0.5).div(side) for side in size)
     colours = torch.stack([y[:, None].expand(size), x.expand(size), torch.ones(size)])
@@ -180,7 +180,7 @@ def cell_edges(model: PreTrainedModel, processor: ProcessorMixin, size: tuple[in
         there = cells[2] > 0.9
         first, last = [], []
         for axis, along in ((0, cells[0].masked_fill(~there, np.nan)), (1, cells[1].masked_fill(~there, np.nan))):
-            middle = along.nanmean(1 - axis)  # what lies in one row has one height, in one column one breadth
+            middle = along.nanmean(1 - axis)  # cells of a row have one height, cells of a column one width
             step = middle.diff()[~middle.diff().isnan()]
             half = float(step.median()) / 2 if len(step) else 0.5
             shape = (-1, 1) if axis == 0 else (1, -1)
@@ -192,7 +192,7 @@ def cell_edges(model: PreTrainedModel, processor: ProcessorMixin, size: tuple[in
 
 
 def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
-    """(B, C) in {0, 1}: cells that the question needs, the answer and what identifies it."""
+    """Return (B, C) in {0, 1}: the cells that the question needs, the answer and what identifies it."""
     boxes = torch.cat([batch.boxes, batch.ctx_boxes], 1).cpu()[:, :, None]  # (B, boxes, 1, 4): x0, y0, x1, y1
     there = torch.cat([batch.box_mask, batch.ctx_mask], 1).cpu()
     first, last = boxes[..., [1, 0]], boxes[..., [3, 2]]
@@ -202,10 +202,10 @@ def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
 
 
 def select_heads(found: HeadAttention, most: int = MOST_HEADS) -> tuple[tuple[int, int], ...]:
-    """The heads whose mean points best: one after the other, each the one that helps most, while it helps."""
+    """Choose the heads whose mean points best, greedily: add the head that helps most, while one helps."""
     number, layers, heads = found.weights.shape[:3]
     flat = found.weights.flatten(1, 2)
-    # One picture at a time: on cells, the maps of all heads of a large model would not fit into memory.
+    # One picture at a time: the maps of all heads of a large model would not fit into memory.
     alone = torch.stack(
         [found.part(torch.tensor([one])).covered(flat[one : one + 1])[0] for one in range(number)]
     ).mean(0)
@@ -226,6 +226,6 @@ def select_heads(found: HeadAttention, most: int = MOST_HEADS) -> tuple[tuple[in
 
 
 def interval(values: Tensor) -> dict[str, float]:
-    """The mean with its 95 % interval, and n."""
+    """Return the mean with its 95 % interval, and n."""
     found = mean(values.double().numpy())
     return {"mean": found.value, "low": found.low, "high": found.high, "n": len(values)}

@@ -1,4 +1,4 @@
-"""Fit the one temperature of mini's uncertainty on validation pictures, and write it into the folder of mini."""
+"""`arr-coc train calibration --n 512`: fit the temperature of mini's uncertainty, and write it into mini's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..train.evaluate import calibrate
 @dataclass(frozen=True, kw_only=True)
 class TemperatureOptions:
     weights: Path | None = option(None, "Folder with mini and scorer. [default: the package's]")
-    n: int = option(512, "Validation questions of each family and allocation.")
+    n: int = option(512, "Number of validation questions of each family and allocation.")
     family: tuple[str, ...] = option((), "Only this family; may be repeated.")
     seed: int = option(20, "Seed of the validation pictures.")
     device: str = option("cpu", "cpu, cuda, cuda:1.")

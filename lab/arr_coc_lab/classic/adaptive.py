@@ -24,14 +24,14 @@ NOTE = "tensions by the question, place by place, as learned on drawn worlds"
 
 @lru_cache(maxsize=1)
 def bundled() -> tuple[QuestionWords, AdaptiveTensionBalancer]:
-    """The words and the balancer that were trained together."""
+    """Return the words and the balancer that were trained together."""
     words = QuestionWords.from_pretrained(CLASSIC_WEIGHTS / "tension_words").float()
     return words, AdaptiveTensionBalancer.from_pretrained(CLASSIC_WEIGHTS / "adaptive").float()
 
 
 @torch.no_grad()
 def adapted(looked: Relevance) -> Relevance:
-    """What `look` found, balanced by learned tensions instead of those set by hand."""
+    """Balance the maps of `look` by learned tensions instead of those set by hand."""
     words, balancer = bundled()
     ways = [one for one in (looked.propositional, looked.perspectival, looked.participatory) if one is not None]
     maps = [torch.tensor(one)[None] for one in ways]
@@ -42,7 +42,7 @@ def adapted(looked: Relevance) -> Relevance:
 
 
 def adaptive_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "adaptive"."""
+    """Return the source "adaptive"."""
     return adapted(look_relevance(scene, query))
 
 

@@ -16,7 +16,7 @@ from arr_coc.core.modules import Pretrained
 
 
 def silent_head(hidden: int, out: int = 1) -> nn.Linear:
-    """A last layer that starts at zero: whatever comes in, nothing comes out until it is trained."""
+    """Return a last layer that starts at zero: whatever comes in, nothing comes out until it is trained."""
     last = nn.Linear(hidden, out)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
@@ -24,7 +24,7 @@ def silent_head(hidden: int, out: int = 1) -> nn.Linear:
 
 
 def named(tensions: Tensor) -> dict[str, Tensor]:
-    """(…, 3) → each tension by its name."""
+    """Convert (…, 3) → each tension by its name."""
     return dict(zip(TENSION_NAMES, tensions.unbind(-1), strict=True))
 
 
@@ -60,7 +60,7 @@ class FixedTensionBalancer(Pretrained):
         return {name: float(one) for name, one in named(self.tensions.detach()).items()}
 
     def forward(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor) -> Tensor:
-        """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
+        """Return three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.network(scores)[..., 0]
         return balance(propositional, perspectival, participatory, named(self.tensions), correction=correction)
@@ -95,7 +95,7 @@ class AdaptiveTensionBalancer(Pretrained):
         self.depart = nn.Sequential(nn.GELU(), nn.Linear(config.hidden, config.hidden), nn.GELU(), last)
 
     def tensions(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
-        """Three maps (B, h, w) and the query (B, Q) → (B, h, w, 3) in (0, 1), in the order of `TENSION_NAMES`."""
+        """Predict tensions (B, h, w, 3) in (0, 1), ordered as `TENSION_NAMES`, from maps (B, h, w) and the query."""
         if query.ndim != 2 or query.shape[1] != self.config.query_width or len(query) not in (1, len(propositional)):
             raise InputError(
                 f"the query must be ({len(propositional)}, {self.config.query_width}), got {tuple(query.shape)}"
@@ -105,7 +105,7 @@ class AdaptiveTensionBalancer(Pretrained):
         return torch.sigmoid(self.fixed.raw + departure)
 
     def forward(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
-        """Three maps (B, h, w) and the query (B, Q) → relevance (B, h, w) in [0, 1], differentiable."""
+        """Return three maps (B, h, w) and the query (B, Q) → relevance (B, h, w) in [0, 1], differentiable."""
         tensions = self.tensions(propositional, perspectival, participatory, query)
         scores = torch.stack([propositional, perspectival, participatory], dim=-1)
         correction = self.fixed.network(scores)[..., 0]

@@ -40,7 +40,7 @@ class RaggedTokens(NamedTuple):
     lengths: Tensor
 
     def split(self) -> list[Tensor]:
-        """One (length, D) tensor per patch."""
+        """Return one (length, D) tensor per patch."""
         return list(self.tokens.split(self.lengths.tolist()))
 
 
@@ -85,7 +85,7 @@ class MultiResolutionCompressor(Pretrained):
         self.paths = nn.ModuleList([ResolutionPath(width) for _ in CLASSIC_GRIDS])
 
     def forward(self, features: Tensor, levels: Tensor) -> RaggedTokens:
-        """features (patches, C, h, w), levels (patches,) int64 in 0 … 4 -> `RaggedTokens`, in the input's order."""
+        """Compress features (patches, C, h, w) by levels (patches,) int64 in 0 … 4 to `RaggedTokens`, in order."""
         self._check(features, levels)
         levels = levels.to(features.device)
         lengths = torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
@@ -100,8 +100,8 @@ class MultiResolutionCompressor(Pretrained):
         return RaggedTokens(tokens, lengths)
 
     def compress(self, features: Tensor, level: int, grid: tuple[int, int]) -> Tensor:
-        """Patches of one level and one size (n, C, h, w) -> (n, rows * cols, D). grid: rows and cols, of the level's
-        count; another than the usual where patches are no squares."""
+        """Compress patches of one level and size (n, C, h, w) to (n, rows * cols, D). grid: rows and cols of
+        tokens; not the level's usual ones if patches are not square."""
         return self.paths[level](self.neck(features), grid)
 
     def _check(self, features: Tensor, levels: Tensor) -> None:
@@ -118,7 +118,7 @@ class MultiResolutionCompressor(Pretrained):
 
 
 def compress_patches(compressor: MultiResolutionCompressor, tokens: Tensor, plan: MergePlan) -> tuple[Tensor, Tensor]:
-    """The tokens of every patch of the classic scale, made of the encoder's tokens (N, D) under it.
+    """Return the tokens of every patch of the classic scale, made of the encoder's tokens (N, D) under it.
 
     Returns (K,) places in the plan's output and (K, D) what belongs there. Patches of one shape and count run together.
     A patch that lies on ground without tokens (padding) is left to the average.

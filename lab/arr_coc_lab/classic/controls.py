@@ -21,7 +21,7 @@ from arr_coc.core.errors import InputError, frozen, shown
 
 
 def random(job: AllocationJob) -> Leaves:
-    """Leaves of the same cost at random places.
+    """Return leaves of the same cost at random places.
 
     (An even random map would not do: its mass is nearly equal everywhere, which is uniform down-sampling again. So the
     overlay gets a map of few loud places.)
@@ -30,7 +30,7 @@ def random(job: AllocationJob) -> Leaves:
 
 
 def shuffled(job: AllocationJob) -> Leaves:
-    """The same relevance and the same sizes of leaves in other places.
+    """Return the same relevance and the same sizes of leaves in other places.
 
     The map is permuted along the tree: whole coarse blocks change places, then the four children inside each node. So
     every mass that the splits looked at exists again somewhere else. (Permuting single cells would instead flatten
@@ -40,7 +40,7 @@ def shuffled(job: AllocationJob) -> Leaves:
 
 
 def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
-    """(B, rows, cols) → the same cells, blocks permuted at every level of the tree.
+    """Convert (B, rows, cols) → the same cells, blocks permuted at every level of the tree.
 
     Blocks that reach beyond the picture only change places with blocks of their own kind (right edge, bottom edge).
     """
@@ -67,23 +67,23 @@ def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) ->
 
 
 def _blocks(grid: Tensor, side: int) -> Tensor:
-    """(B, h, w) → (B, blocks, side, side)."""
+    """Convert (B, h, w) → (B, blocks, side, side)."""
     return grid.unflatten(1, (-1, side)).unflatten(3, (-1, side)).transpose(2, 3).flatten(1, 2)
 
 
 def _join(blocks: Tensor, rows: int, cols: int) -> Tensor:
-    """The inverse of `_blocks`."""
+    """Return the inverse of `_blocks`."""
     return blocks.unflatten(1, (rows, cols)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
 
 def _permute(items: Tensor, generator: torch.Generator) -> Tensor:
-    """(B, n, …) → each row's n items in an order of its own."""
+    """Convert (B, n, …) → each row's n items in an order of its own."""
     keys = torch.rand(items.shape[:2], generator=generator).argsort(1).to(items.device)
     return items.gather(1, keys.view(*keys.shape, *[1] * (items.ndim - 2)).expand_as(items))
 
 
 def center(job: AllocationJob) -> Leaves:
-    """Detail in the middle of the picture."""
+    """Spend detail in the middle of the picture."""
     rows, cols = job.frame.grid
     height, width = job.frame.seen
     y = ((torch.arange(rows) + 0.5) * job.frame.cell / height - 0.5).clamp(max=0.5)
@@ -95,7 +95,7 @@ def center(job: AllocationJob) -> Leaves:
 
 
 def oracle(job: AllocationJob) -> Leaves:
-    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1)."""
+    """Spend detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1)."""
     boxes = job.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
     if not isinstance(boxes, Sequence | np.ndarray) or isinstance(boxes, str):
         raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
@@ -107,7 +107,7 @@ def oracle(job: AllocationJob) -> Leaves:
 
 
 def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) -> Tensor:
-    """Boxes (K, 4) as x0, y0, x1, y1 in 0–1 of the picture → (rows, cols) share of each cell's area they cover."""
+    """Return the share (rows, cols) of each cell that boxes (K, 4), x0, y0, x1, y1 in 0–1 of the picture, cover."""
     array = frozen(boxes, "boxes", np.float64) if len(boxes) else np.zeros((0, 4))
     if array.ndim != 2 or array.shape[1] != 4 or (array[:, 2:] < array[:, :2]).any():
         raise InputError("boxes must be x0, y0, x1, y1 in 0–1 with x1 ≥ x0 and y1 ≥ y0, four numbers for each box")

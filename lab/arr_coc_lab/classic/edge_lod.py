@@ -42,25 +42,25 @@ class EdgeLOD:
             raise InputError(f"EdgeLOD needs {LEVELS - 1} rising thresholds, got {self.thresholds}")
 
     def levels(self, density: Tensor) -> Tensor:
-        """int64, 0 (64 tokens) to 4 (400 tokens), of any shape."""
+        """Return levels, int64, from 0 (64 tokens) to 4 (400 tokens), of any shape."""
         return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
 
 
 def edge_map(texture: BatchTexture, grid: Grid) -> Tensor:
-    """The classic level of each cell of the grid, and within a level the density itself, in [0, 1]."""
+    """Return the classic level of each cell of the grid, and within a level the density itself, in [0, 1]."""
     density = edge_density(texture, grid)
     return (EdgeLOD().levels(density) + density) / LEVELS
 
 
 def edge_maps(pixels: Pixels) -> Tensor:
-    """One picture or a batch → a map of two by two cells a patch: (B, rows, columns)."""
+    """Return a map of two by two cells a patch, (B, rows, columns), of one picture or a batch."""
     texture = sense(pixels, MVP13, size=min(SENSE_SIDE * 2, max(size_of(pixels))))
     (height, width), (rows, cols) = texture.size, patch_grid(texture.size)
     return edge_map(texture, (min(SUB * rows, height), min(SUB * cols, width))).float()
 
 
 def edge_lod_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "edge_lod"."""
+    """Return the source "edge_lod"."""
     note = "phase 1: edge density, the question was not read"
     return Relevance(edge_maps(scene.pixels)[0].numpy(), query=query, notes=(note,))
 

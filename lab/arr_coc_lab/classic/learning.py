@@ -20,13 +20,13 @@ WEIGHTS = (0.1, 0.2, 0.3, 0.4)
 
 
 def outcome_reward(outcome: Tensor, tokens: Tensor, full: int, passes: int = 1) -> Tensor:
-    """Right +1000, partly +500, wrong −1000; + .01 × (tokens saved × .01); + .05 × (4 − passes) × 100 when right."""
+    """Compute a reward: right +1000, partly +500, wrong −1000; tokens saved × .0001; if right, 5 × (4 − passes)."""
     worth = torch.tensor(OUTCOME_VALUE, device=outcome.device)[outcome]
     return worth + SAVED * (full - tokens) + QUICK * max(0, MOST_PASSES - passes) * (outcome == RIGHT)
 
 
 def discounted(timescale: str, rewards: Tensor) -> Tensor:
-    """(…, N) rewards of one timescale, in order → (…) their discounted sum.
+    """Convert (…, N) rewards of one timescale, in order → (…) their discounted sum.
 
     >>> float(discounted("long", torch.tensor([200.0, 10_000.0])))
     8200.0
@@ -39,7 +39,7 @@ def discounted(timescale: str, rewards: Tensor) -> Tensor:
 
 
 def fractal_reward(rewards: Mapping[str, Tensor]) -> Tensor:
-    """{timescale: (…, N)}, each at its own pace → (…) the weighted sum of their discounted sums."""
+    """Return the weighted sum (…) of the discounted sums of {timescale: (…, N)}, each at its own pace."""
     if not rewards:
         raise InputError(f"no rewards given; name at least one of {', '.join(TIMESCALES)}")
     parts = [discounted(name, value) * WEIGHTS[TIMESCALES.index(name)] for name, value in rewards.items()]
@@ -50,7 +50,7 @@ CREDIT = 0.9  # of what comes a step later
 
 
 def returns_to_go(rewards: Tensor, discount: float = CREDIT) -> Tensor:
-    """(B, T) rewards → (B, T): the discounted rest from each step on: credit falls by a tenth for every step back."""
+    """Return the discounted sum of rewards (B, T) from each step on: credit falls by a tenth for every step back."""
     found, rest = [], torch.zeros_like(rewards[:, 0])
     for step in range(rewards.shape[1] - 1, -1, -1):
         rest = rewards[:, step] + discount * rest

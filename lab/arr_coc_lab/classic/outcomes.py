@@ -19,14 +19,14 @@ FOLDER = LAB_WEIGHTS / "outcomes"
 
 
 def missing() -> str | None:
-    """One line that says what is missing, or None."""
+    """Describe in one line what is missing, or return None."""
     if (FOLDER / "config.json").is_file():
         return None
     return f"no scorer in {FOLDER}; train one: arr-coc train outcomes, and copy OUT/scorer there"
 
 
 def outcome_relevance(scene: Scene, query: str) -> Relevance:
-    """The map of the scorer that learned from answers."""
+    """Return the map of the scorer that learned from answers."""
     if reason := missing():
         raise InputError(reason)
     return ScorerRelevance(FOLDER).of_scene(scene, query)

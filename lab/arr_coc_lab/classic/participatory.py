@@ -32,7 +32,7 @@ def participatory(
     mask: Tensor | None = None,
     sharpness: float = 4.0,
 ) -> Tensor:
-    """(B, H, W) in [0, 1]; zero where the texture has no semantic channels.
+    """Return (B, H, W) in [0, 1]; zero where the texture has no semantic channels.
 
     query: (16,), (T, 16) or (B, T, 16): the query's tokens, through the projection the texture's channels came by.
     mask: (T,) or (B, T), true for tokens that count. Each token's map is standardised over the picture. sharpness: 0
@@ -90,23 +90,23 @@ class SemanticCoupling(Pretrained):
         self.read = nn.Linear(self.config.query_width, SEMANTIC_DIMENSIONS)
 
     def semantic(self, patches: Tensor, grid: Grid) -> BatchTexture:
-        """(B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
+        """Project patches (B, P, F) to a texture of the sixteen semantic channels, one value for each patch."""
         planes = patches.transpose(1, 2).unflatten(2, grid)
         return BatchTexture(unit(self.see(planes), 1), Layout("coupling", SEMANTIC_NAMES))
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor, grid: Grid) -> Tensor:
-        """→ (B, rows, columns) in [0, 1]."""
+        """Return a map (B, rows, columns) in [0, 1]."""
         tokens = unit(self.read(words), -1)
         return participatory(self.semantic(patches, grid), tokens, ~padding)
 
 
 def coupled(module: SemanticCoupling, views: PatchViews) -> Tensor:
-    """What the words of the question couple to: (B, rows, columns) in [0, 1]."""
+    """Return the map of the question's words, (B, rows, columns) in [0, 1]."""
     return module(views.patches, views.words, views.padding, views.grid)
 
 
 def coupled_loss(module: SemanticCoupling, views: PatchViews, truth: Tensor) -> Tensor:
-    """How much of the sharpened map lies where something is needed."""
+    """Return how much of the sharpened map lies where something is needed."""
     from ..train.outcomes import share_loss, shares_of
 
     return share_loss(SHARPNESS * coupled(module, views).clamp_min(1e-3).log(), shares_of(truth))

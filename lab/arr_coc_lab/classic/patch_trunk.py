@@ -31,12 +31,12 @@ class TrunkConfig:
 
 
 def trunk_shape(query_width: int, width: int = 48) -> TrunkConfig:
-    """The trunk of a selector, by the width of a word."""
+    """Return the trunk of a selector, by the width of a word."""
     return TrunkConfig(PATCH_WIDTH, query_width, width)
 
 
 def word_positions(padding: Tensor, width: int) -> Tensor:
-    """(B, L) bool padding → (B, L, width) sines and cosines of each word's place in the question.
+    """Convert (B, L) bool padding → (B, L, width) sines and cosines of each word's place in the question.
 
     Words are counted, padding is not, so that a question padded on the left reads like one padded on the right.
     """
@@ -75,7 +75,7 @@ class PatchTrunk(nn.Module):
         self.leave = nn.LayerNorm(config.width)
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words → (B, P, width). padding: (B, L) bool, True where there is no word;
+        """Convert patches (B, P, F) and words (B, L, Q) → (B, P, width). padding: (B, L) bool, True for no word;
         whatever stands there changes nothing elsewhere."""
         if padding is None:
             padding = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
@@ -103,7 +103,7 @@ class TrunkMatch(Pretrained):
         self.ask = nn.Linear(config.query_width, config.width)
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words and their padding → (B, P) logits of relevance."""
+        """Convert (B, P, F) patches, (B, L, Q) words and their padding → (B, P) logits of relevance."""
         question = self.ask(mean_word(words, padding))[:, None]
         return (self.trunk(patches, words, padding) * question).sum(-1) / self.config.width**0.5
 
@@ -135,7 +135,7 @@ class RelevanceRealizer(Pretrained):
         nn.init.constant_(self.head.bias, -3.0)
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words → (B, P) logits of relevance."""
+        """Convert (B, P, F) patches, (B, L, Q) words → (B, P) logits of relevance."""
         return self.head(self.trunk(patches, words, padding))[..., 0]
 
 

@@ -60,7 +60,7 @@ class ClassicBatch:
     @classmethod
     @torch.no_grad()
     def draw(cls, shape: tuple[int, int], number: int, seed: int, split: str, words: QuestionWords) -> ClassicBatch:
-        """`number` pictures in equal parts of every family, drawn and sensed."""
+        """Draw and sense `number` pictures in equal parts of every family."""
         grid, parts = patch_grid(shape), []
         for batch in every_family(number, shape, seed, split, at_once=AT_ONCE):
             texture = sense(batch.pictures, "mvp13")
@@ -71,7 +71,7 @@ class ClassicBatch:
         return cls(*(torch.cat(items) for items in zip(*parts, strict=True)), grid)
 
     def views(self, chosen: Tensor | slice, words: QuestionWords, device: torch.device) -> PatchViews:
-        """Some of the pictures, as the systems read them."""
+        """Return some of the pictures, as the systems read them."""
         patches = self.patches[chosen].to(device).float()
         return PatchViews(patches, *words(self.words[chosen].to(device)), self.grid)
 

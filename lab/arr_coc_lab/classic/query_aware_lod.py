@@ -19,7 +19,7 @@ BESIDE = 2
 
 
 def expected_tokens(logits: Tensor) -> Tensor:
-    """(B, P, 5) → (B, P) tokens expected of each patch."""
+    """Return the expected tokens of each patch, (B, P), from (B, P, 5)."""
     return logits.softmax(-1) @ logits.new_tensor(CLASSIC_TOKENS)
 
 
@@ -38,18 +38,18 @@ class QueryAwareLOD(Pretrained):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, patches: Tensor, words: Tensor, padding: Tensor | None = None) -> Tensor:
-        """(B, P, F) patches, (B, L, Q) words → (B, P, 5) logits of the levels."""
+        """Convert (B, P, F) patches, (B, L, Q) words → (B, P, 5) logits of the levels."""
         return self.head(self.trunk(patches, words, padding))
 
 
 def tokens_map(module: QueryAwareLOD, views: PatchViews) -> Tensor:
-    """The tokens expected of each patch, from 64 (0) to 400 (1)."""
+    """Return the tokens expected of each patch, from 64 (0) to 400 (1)."""
     tokens = expected_tokens(views.read(module))
     return ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(1, views.grid)
 
 
 def levels_loss(module: QueryAwareLOD, views: PatchViews, truth: Tensor) -> Tensor:
-    """The finest level where something is needed, a middle one beside it, the coarsest elsewhere."""
+    """Return the finest level where something is needed, a middle one beside it, the coarsest elsewhere."""
     levels = views.read(module)
     near = F.max_pool2d(truth[:, None], 3, stride=1, padding=1)[:, 0]
     wanted = torch.where(truth > 0, LEVELS - 1, torch.where(near > 0, BESIDE, 0)).flatten(1)

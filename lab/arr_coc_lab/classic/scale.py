@@ -36,7 +36,7 @@ Curve = Literal["power", "linear", "square", "sigmoid"]
 
 
 def mip_level(tokens: Tensor) -> Tensor:
-    """Classic token count → mip level: at least 300 → 0, at least 200 → 1, at least 100 → 2, else 3."""
+    """Convert a classic token count to a mip level: at least 300 → 0, at least 200 → 1, at least 100 → 2, else 3."""
     return 3 - (tokens >= 100).long() - (tokens >= 200).long() - (tokens >= 300).long()
 
 
@@ -44,7 +44,7 @@ def mip_level(tokens: Tensor) -> Tensor:
 
 
 def curve_weights(scores: Tensor, curve: Curve = "power", steepness: float | Tensor = 2.0) -> Tensor:
-    """Scores in [0, 1] → what a patch's share of the tokens is in proportion to. Differentiable."""
+    """Convert scores in [0, 1] to weights: a patch's tokens are proportional to them. Differentiable."""
     scores = scores.clamp(0, 1).clamp_min(1e-6)
     if curve == "power":
         return scores**steepness
@@ -89,7 +89,7 @@ class Patches:
         return len(self.first)
 
     def owner(self, grid: tuple[int, int]) -> np.ndarray:
-        """(rows · cols,) int64: the patch of every cell."""
+        """Return (rows · cols,) int64: the patch of every cell."""
         tops, lefts = np.unique(self.first[:, 0]), np.unique(self.first[:, 1])
         row = np.searchsorted(tops, np.arange(grid[0]), side="right") - 1
         col = np.searchsorted(lefts, np.arange(grid[1]), side="right") - 1
@@ -97,7 +97,7 @@ class Patches:
 
 
 def patch_scores(cells: Tensor, owner: Tensor, patches: int) -> Tensor:
-    """(B, rows, cols) and the patch of every cell → (B, P) mean of each patch's best cells."""
+    """Convert (B, rows, cols) and the patch of every cell → (B, P) mean of each patch's best cells."""
     flat = cells.flatten(1)
     order = flat.argsort(dim=1, descending=True, stable=True)
     sorted_owner = owner[order]
@@ -129,7 +129,7 @@ def ladder_tokens(weights: Tensor, ladder: Tensor, budgets: Tensor) -> Tensor:
     left = budgets - affordable * LEAST
     taken = offered & ((price.gather(1, order) * offered).cumsum(1) <= left[:, None])
     taken = torch.zeros_like(offered).scatter(1, order, taken)
-    # The first step that was too dear may hide cheaper ones behind it: less than one step's tokens are left.
+    # A step that costs too much may precede cheaper ones: less than one step's tokens are left.
     while True:
         left = budgets - affordable * LEAST - (price * taken).sum(1)
         steps = taken.unflatten(1, (number, -1))
@@ -158,7 +158,7 @@ class ClassicRegions:
 def classic_regions(
     cells: Tensor, budgets: Tensor, frame: Frame, curve: Curve = "power", steepness: float = 2.0
 ) -> list[ClassicRegions]:
-    """(B, rows, cols) relevance and (B,) budgets → the patches and the single cells of each picture."""
+    """Convert (B, rows, cols) relevance and (B,) budgets → the patches and the single cells of each picture."""
     smallest = int(budgets.min())
     if smallest < LEAST:
         raise InputError(f"the classic scale starts at {LEAST} tokens for a patch, got a budget of {smallest}")
@@ -196,7 +196,7 @@ def classic_regions(
 
 
 def classic_allocation(job: AllocationJob) -> Allocation:
-    """Patches of about 20×20 cells with 64 to 400 tokens each, and single cells for what no patch can take."""
+    """Allocate patches of about 20×20 cells with 64 to 400 tokens each, and single cells with the rest."""
     how = {"curve": job.option("curve", "power"), "steepness": job.option("steepness", 2.0)}
     budget, frame = job.budget, job.frame
     (one,) = classic_regions(job.cells, torch.tensor([budget]), frame, **how)

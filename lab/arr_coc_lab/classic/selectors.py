@@ -45,30 +45,30 @@ Part = TypeVar("Part", bound=Pretrained)
 
 
 def patch_grid(size: tuple[int, int]) -> Grid:
-    """(rows, columns) of patches of a picture of (height, width): sixteen along the longer side."""
+    """Return (rows, columns) of patches of a picture of (height, width): sixteen along the longer side."""
     scale = PATCHES / max(size)
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
 def as_patches(cells: Tensor) -> Tensor:
-    """Cells (B, C, 2 · rows, 2 · columns) → patches (B, rows · columns, 4 · C), in reading order."""
+    """Join cells (B, C, 2 · rows, 2 · columns) to patches (B, rows · columns, 4 · C), in reading order."""
     tiles = cells.unflatten(3, (-1, SUB)).unflatten(2, (-1, SUB))  # (B, C, rows, 2, columns, 2)
     return tiles.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
 
 def sensed_size(height: int, width: int) -> tuple[int, int]:
-    """The size at which a picture is sensed for its patches: every cell of them has a pixel."""
+    """Return the size at which a picture is sensed for its patches: every cell of them has a pixel."""
     scale, (rows, cols) = SENSE_SIDE / max(height, width), patch_grid((height, width))
     return max(SUB * rows, round(height * scale)), max(SUB * cols, round(width * scale))
 
 
 def size_of(pixels: Pixels) -> tuple[int, int]:
-    """(height, width) of one picture (H, W, 3) or of a batch (B, 3, H, W)."""
+    """Return (height, width) of one picture (H, W, 3) or of a batch (B, 3, H, W)."""
     return (pixels.shape[2], pixels.shape[3]) if isinstance(pixels, Tensor) else (pixels.shape[0], pixels.shape[1])
 
 
 def see_patches(pixels: Pixels) -> tuple[Tensor, Grid]:
-    """One picture or a batch → patches (B, P, 52) and their grid."""
+    """Return patches (B, P, 52) of one picture or a batch, and their grid."""
     shape = size_of(pixels)
     rows, cols = patch_grid(shape)
     texture = sense(pixels, MVP13, size=sensed_size(*shape))
@@ -98,7 +98,7 @@ MOST_WORDS = 24
 
 
 def word_rows(question: str, buckets: int) -> list[int]:
-    """1 … buckets − 1 for each word, in order, at most 24; 0 is kept for padding."""
+    """Return 1 … buckets − 1 for each word, in order, at most 24; 0 is padding."""
     words = re.findall(r"[^\W_]+", question.lower())[:MOST_WORDS]
     return [1 + zlib.crc32(word.encode()) % (buckets - 1) for word in words]
 
@@ -114,7 +114,7 @@ class QuestionWords(Pretrained):
         self.table = nn.Embedding(self.config.buckets, self.config.width, padding_idx=0)
 
     def rows(self, questions: Sequence[str]) -> Tensor:
-        """Questions → (B, 24) int64 rows of the table; 0 where there is no word."""
+        """Convert questions to rows of the table, (B, 24) int64; 0 for no word."""
         result = torch.zeros(len(questions), MOST_WORDS, dtype=torch.int64)
         for number, question in enumerate(questions):
             found = word_rows(question, self.config.buckets)
@@ -122,28 +122,28 @@ class QuestionWords(Pretrained):
         return result
 
     def mean(self, rows: Tensor) -> Tensor:
-        """(B, L) → (B, width): one vector for each question."""
+        """Return one vector for each question, (B, width), of rows (B, L)."""
         return mean_word(*self(rows))
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, L) → vectors (B, L, width) and padding (B, L) bool."""
+        """Return vectors (B, L, width) and padding (B, L) bool of rows (B, L)."""
         return self.table(rows), rows == 0
 
 
 def mean_word(words: Tensor, padding: Tensor) -> Tensor:
-    """(B, L, Q) words, (B, L) padding → (B, Q); zeros where there is no word."""
+    """Average words (B, L, Q) without padding (B, L): (B, Q); zeros without a word."""
     there = (~padding)[..., None]
     return (words * there).sum(1) / there.sum(1).clamp_min(1)
 
 
 @lru_cache(maxsize=16)
 def load_part(kind: type[Part], name: str, device: str = "cpu", folder: Path = SHIPPED) -> Part:
-    """A part that was taught, read once in a process for each device, in full precision."""
+    """Load a trained part, once in a process for each device, in full precision."""
     return kind.from_pretrained(folder / name).float().eval().to(device)
 
 
 def load_words(device: str = "cpu") -> QuestionWords:
-    """The table that the selectors were taught with."""
+    """Load the table with which the selectors were trained."""
     return load_part(QuestionWords, "words", device)
 
 
@@ -161,13 +161,13 @@ class PatchViews:
 
     @classmethod
     def of(cls, pixels: Pixels, questions: Sequence[str]) -> PatchViews:
-        """One picture or a batch, with its questions, by the shipped table of words."""
+        """Prepare one picture or a batch, with its questions, by the shipped table of words."""
         device = str(pixels.device) if isinstance(pixels, Tensor) else "cpu"
         (patches, grid), table = see_patches(pixels), load_words(device)
         return cls(patches, *table(table.rows([text or NOTHING_ASKED for text in questions]).to(device)), grid)
 
     def read(self, module: nn.Module) -> Tensor:
-        """What a network says of every patch: (B, P) or (B, P, levels)."""
+        """Return a network's output for every patch: (B, P) or (B, P, levels)."""
         return module(self.patches, self.words, self.padding)
 
 
@@ -175,7 +175,7 @@ class PatchViews:
 class Selector:
     """One system of the first phases: how it is called, taught and read.
 
-    name, summary: of the source of relevance. note: what its relevance says of itself. part: its folder of weights.
+    name, summary: of the source of relevance. note: attached to its relevance. part: its folder of weights.
     make: an untrained network, by the width of a word. reading: (network, views) → a map (B, rows, columns) in [0, 1].
     loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. participatory: what a map (rows, columns)
     says of that way of knowing.
@@ -193,17 +193,17 @@ class Selector:
 
     @torch.no_grad()
     def maps(self, views: PatchViews) -> Tensor:
-        """(B, rows, columns) in [0, 1], as it was taught."""
+        """Return the map of the trained network, (B, rows, columns) in [0, 1]."""
         return self.reading(load_part(self.kind, self.part, str(views.patches.device)), views)
 
     def relevance(self, scene: Scene, query: str) -> Relevance:
-        """The source of this name."""
+        """Return the source of this name."""
         found = self.maps(PatchViews.of(scene.pixels, [query]))[0].numpy()
         own = self.participatory(found) if self.participatory else None
         return Relevance(found, query=query, notes=(self.note,), participatory=own)
 
     def missing(self) -> str | None:
-        """One line that says what is missing, or None."""
+        """Return one line that says what is missing, or None."""
         if all((SHIPPED / name / "config.json").is_file() for name in ("words", self.part)):
             return None
         return f"no trained selectors in {SHIPPED}; train them: arr-coc train classic"
@@ -214,12 +214,12 @@ class Selector:
 
 
 def logits_map(module: nn.Module, views: PatchViews) -> Tensor:
-    """Logits of the patches as a map."""
+    """Convert logits of the patches to a map."""
     return views.read(module).float().sigmoid().unflatten(1, views.grid)
 
 
 def logits_loss(module: nn.Module, views: PatchViews, truth: Tensor) -> Tensor:
-    """Logits of the patches: where most mass should lie, and which patches matter."""
+    """Return the loss of patch logits: where most mass should lie, and which patches matter."""
     from ..train.outcomes import share_loss, shares_of
 
     logits = views.read(module).unflatten(1, views.grid)

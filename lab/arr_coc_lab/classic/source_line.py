@@ -116,7 +116,7 @@ def source_texture(eye: Eye, pixels: np.ndarray, query: str) -> BatchTexture:
 
 @torch.no_grad()
 def model_view(eye: Eye, pixels: np.ndarray, query: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
-    """What a model makes of one picture before it answers.
+    """Run a model on a picture before it answers.
 
     Returns:
         Where it looks, (rows, cols) in [0, 1]; what its vision tower makes of each cell, (rows, cols, D); and the words
@@ -203,7 +203,7 @@ class SourceLine:
         return replace(answer, notes=tuple(dict.fromkeys((*stages, *picture.notes))), seconds=spent)
 
     def relevance(self, eye: Eye, pixels: np.ndarray, query: str, texture: BatchTexture | None = None) -> Relevance:
-        """The map of all stages before the scale, with a note for each. texture: of `source_texture`."""
+        """Return the map of all stages before the scale, with a note for each. texture: of `source_texture`."""
         if texture is None and (self.has("texture") or self.has("glance")):
             texture = source_texture(eye, pixels, query)
         coupling, glance = None, "glance: left out"
@@ -240,7 +240,7 @@ class SourceLine:
         return replace(found, map=plane.astype(np.float32), notes=(*notes, *found.notes))
 
     def candidates(self, texture: BatchTexture, pixels: np.ndarray, query: str) -> tuple[np.ndarray, list[str]]:
-        """(h, w) bool at the coarse mip: ground of the best clusters; and what was done."""
+        """Return (h, w) bool at the coarse mip: area of the best clusters; and a note."""
         learned = self.has("mips") and self.has("texture")
         coarse = mips(texture, "learned" if learned else "average", MIP_LEVELS)[-1]
         known, size = coarse.one(), coarse.size
@@ -256,7 +256,7 @@ class SourceLine:
 
 
 def glance_coupling(texture: BatchTexture, alike: bool) -> Coupling | None:
-    """Where the model glances; None where it has not. alike: and what its semantic channels find alike elsewhere."""
+    """Return the model's glance, or None. alike: add places that its semantic channels find similar."""
     if "current_attention" not in texture or not bool(texture["current_attention"].any()):
         return None
     attention = texture["current_attention"]
@@ -286,7 +286,7 @@ def surest(answers: list[Answer]) -> Answer:
 
 
 def open_ground(found: Relevance, answer: Answer, query: str) -> np.ndarray:
-    """Where a second look goes, (rows, cols) in [0, 1]: relevant and asked for, and not seen in full detail."""
+    """Return where a second look goes, (rows, cols) in [0, 1]: relevant and asked for, and not seen in full detail."""
     allocation = answer.allocation
     frame = Frame((allocation.height, allocation.width), allocation.cell, allocation.canvas)
     maps = (found.map, found.map if found.participatory is None else found.participatory)
@@ -306,14 +306,14 @@ def open_ground(found: Relevance, answer: Answer, query: str) -> np.ndarray:
 
 
 def seen_levels(allocation: Allocation) -> np.ndarray:
-    """(rows, cols) float32: how many halvings away from full detail every cell was seen, at its finest."""
+    """Return (rows, cols) float32: how many halvings away from full detail every cell was seen, at its finest."""
     cells = allocation.extents().prod(1)
     levels = 0.5 * np.log2(np.maximum(cells / allocation.counts, 1))
     return np.append(levels, UNSEEN)[allocation.leaf_map()].astype(np.float32)
 
 
 def scale_note(allocation: Allocation) -> str:
-    """What the scale did, in one line."""
+    """Describe the result of the scale in one line."""
     if allocation.strategy != "classic":
         return f"scale: left out; {allocation.strategy}, {allocation.tokens} tokens"
     patches = allocation.counts[allocation.counts > 1]

@@ -18,7 +18,7 @@ from arr_coc.core.errors import InputError
 
 
 def top_k(job: AllocationJob) -> Leaves:
-    """K = budget cells of one level (`level=`, default 0); ties go to the earlier position. Leaves ground uncovered."""
+    """Choose K = budget cells of a level (`level=`, default 0); ties go to the earlier one. Leaves ground uncovered."""
     level = int(job.option("level", 0))
     total, count = job.cells.float(), torch.ones_like(job.cells[:1])
     for _ in range(level):
@@ -44,7 +44,7 @@ CANDIDATES = 10
 
 
 def labels_on(labels: np.ndarray, grid: tuple[int, int], reach: tuple[float, float] = (1.0, 1.0)) -> np.ndarray:
-    """Labels (h, w) → (rows, cols): the label that has most of each cell.
+    """Return the label with the largest share of each cell, (rows, cols), of labels (h, w).
 
     Args:
         labels: 0 or more, at any size.
@@ -65,7 +65,7 @@ def labels_on(labels: np.ndarray, grid: tuple[int, int], reach: tuple[float, flo
 
 
 def cluster_scores(relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarray | None = None) -> np.ndarray:
-    """Maps (h, w) → (n,) in [0, 1]: the score of each cluster; −inf for a label that does not occur."""
+    """Return the score of each cluster, (n,) in [0, 1], by maps (h, w); −inf for a label that does not occur."""
     flat = labels.ravel()
     sizes = np.bincount(flat)
     means = [
@@ -78,14 +78,14 @@ def cluster_scores(relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarr
 
 
 def mixed_map(relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarray | None = None) -> np.ndarray:
-    """Relevance (rows, cols) in [0, 1] → .8 of it, and .2 of the score of each place's cluster."""
+    """Mix relevance (rows, cols) in [0, 1]: .8 of it, and .2 of the score of each place's cluster."""
     if labels.shape != relevance.shape:
         raise InputError(f"labels must match the relevance map {relevance.shape}, got {labels.shape}")
     return (OWN * relevance + CLUSTER * cluster_scores(relevance, labels, saliency)[labels]).astype(np.float32)
 
 
 def open_clusters(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> tuple[np.ndarray, str]:
-    """Maps (h, w) → bool inside the ten best clusters, and how many they are, in words."""
+    """Return a mask of the ten best clusters by maps (h, w), and their number as text."""
     scores = cluster_scores(score, labels, saliency)
     chosen = np.argsort(-scores, kind="stable")[:CANDIDATES]
     chosen = chosen[np.isfinite(scores[chosen])]
@@ -93,7 +93,7 @@ def open_clusters(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray) -
 
 
 def clusters(job: AllocationJob) -> Leaves:
-    """Leaves by the map that clusters are mixed into."""
+    """Allocate leaves by a map mixed with clusters."""
     labels = np.asarray(job.need("labels", "clusters", "integers (h, w), from arr_coc_lab.classic.texture.superpixels"))
     if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"labels= must be integers (h, w), got {labels.dtype} {labels.shape}")

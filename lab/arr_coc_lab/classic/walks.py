@@ -41,22 +41,22 @@ class TowerWalk:
         self.turn: tuple[Tensor, Tensor] = tower.rotary_pos_emb(self.hidden, places.positions)
 
     def between(self, number: int, block: object) -> None:
-        """Behind the attention of block `number`, before its MLP; only where `halves` is set."""
+        """Run after the attention of block `number`, before its MLP; only if `halves` is set."""
 
     def after(self, number: int) -> bool:
-        """Behind block `number`; true ends the walk."""
+        """Run after block `number`; return true to end the walk."""
         return False
 
     def plane(self, made: Tensor) -> Tensor:
-        """A DeepStack plane as it is kept."""
+        """Return a DeepStack plane in the form to keep."""
         return made
 
     def last(self) -> Tensor:
-        """(P, D): what the tokens are made of."""
+        """Return the features (P, D) from which tokens are made."""
         return self.hidden
 
     def run(self) -> VisualTokens:
-        """Through all blocks."""
+        """Run all blocks."""
         tower, planes = self.tower, []
         for number, block in enumerate(tower.blocks):
             rows = row_boundaries(tower, self.lengths, self.hidden.device)
@@ -95,22 +95,22 @@ class LanguageWalk:
         self.place(hidden, positions)
 
     def place(self, hidden: Tensor, positions: Tensor) -> None:
-        """Other states at other positions in the place of the present ones."""
+        """Replace the states and their positions."""
         self.hidden, self.positions = hidden, positions
         self.turn = self.language.rotary_emb(hidden, positions)
 
     def before(self, number: int) -> None:
-        """Before layer `number`."""
+        """Run before layer `number`."""
 
     def after(self, number: int) -> None:
-        """Behind layer `number`, its plane added."""
+        """Run after layer `number`, with its plane added."""
 
     def inject(self, number: int) -> None:
         """Add the DeepStack plane of layer `number`."""
         self.hidden = self.hidden + self.planes[number]
 
     def run(self, mask: Tensor | None = None) -> Tensor:
-        """Through all layers and the last norm. mask: (1, 1, L, N) bool over the columns of the cache; None is causal
+        """Run all layers and the last norm. mask: (1, 1, L, N) bool over the columns of the cache; None is causal
         over the prompt."""
         for number, layer in enumerate(self.language.layers):
             self.before(number)
@@ -129,8 +129,8 @@ class LanguageWalk:
 
 @contextmanager
 def own_attention(part: Any, name: str, attend: Callable[..., Any]) -> Generator[None]:
-    """Inside this block a part of one model, its tower or its language model, attends by a function of the caller's,
-    which transformers knows as `name`."""
+    """Let a part of one model, its tower or its language model, use the caller's attention function inside a block;
+    transformers registers it as `name`."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is
@@ -153,7 +153,7 @@ def dense_attention(
     scaling: float | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
+    """Attend inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
     heads, length, size = query.shape[1:]
     # (1, heads, S·N, d) -> (S, heads, N, d)
     query, key, value = (
@@ -165,7 +165,7 @@ def dense_attention(
 
 @contextmanager
 def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
-    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense attention.
+    """Let `encode_leaves` run equal-length batches of this model as one dense attention inside a block.
 
     transformers runs packed vision attention picture by picture unless flash-attn is installed. Where all pictures of a
     batch have the same number of patches, as in training and in benchmarks, the packed row is really a (B, N) batch.

@@ -1,4 +1,4 @@
-"""`arr-coc calibrate`: which heads of a model point at what is asked, and letters of which height it reads."""
+"""`arr-coc calibrate`: measure which attention heads of a model point at the answer, and the letter sizes it reads."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ MEASURED = {"without the question": "unasked", "later layers": "before", "best h
 
 def command(
     model: Model = MINI,
-    n: Annotated[int, typer.Option("--n", help="Pictures; half of them choose the heads, half test the choice.")] = 280,
+    n: Annotated[int, typer.Option("--n", help="Number of pictures: half choose the heads, half test them.")] = 280,
     seed: Seed = 77,
     out: Annotated[Path | None, typer.Option(help="File to write. [default: where attach and ask read it]")] = None,
-    only: Annotated[str | None, typer.Option(help="Measure only glance (heads) or grip (letter sizes).")] = None,
-    texts: Annotated[int, typer.Option(help="For the grip: number of texts of each height.")] = 8,
+    only: Annotated[str | None, typer.Option(help="Measure only one: glance (heads) or grip (letter sizes).")] = None,
+    texts: Annotated[int, typer.Option(help="For the grip: number of texts of each letter height.")] = 8,
     device: Device = "cpu",
     as_json: OnlyJson = False,
 ) -> None:
-    """Measure two things of a model: which attention heads look at the answer, and which sizes of letters it reads.
+    """Measure which attention heads of a model look at the answer, and which letter sizes it reads.
 
-    The heads serve relevance="glance", the default for models without a scorer. The sizes of letters (the model's grip)
-    serve --scale auto. Pictures and texts are drawn, nothing is downloaded. The results are small files in the model's
-    folder, or in ~/.arr-coc ($ARR_COC_HOME), where attach, Eye and ask find them.
+    relevance="glance", the default for models without a scorer, uses the heads. --set scale=auto uses the letter sizes
+    (the model's grip). Pictures and texts are drawn; only the model may be downloaded. Writes small files into the
+    model's folder, or into ~/.arr-coc ($ARR_COC_HOME), where attach and ask find them.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def command(
       arr-coc calibrate --model ./my-model --n 560 --out heads.json
       arr-coc calibrate --model ./my-model --only grip --texts 16
     """
-    only = "glance" if out is not None and only is None else only  # one file holds one of them
+    only = "glance" if out is not None and only is None else only  # one file holds one measurement
     if only not in (None, "glance", "grip"):
         raise InputError(f"--only {only} is unknown; choose glance or grip")
     for name, value, least in (("--texts", texts, 2), ("--n", n, 28)):
@@ -72,11 +72,11 @@ def command(
             for title, key in MEASURED.items():
                 mean, low, high = (100 * found[key][part] for part in ("mean", "low", "high"))
                 say(f"{title}: {mean:.1f} % ({low:.1f}–{high:.1f}) of what is needed, n = {found[key]['n']}")
-            nothing = "No head looks at what is asked; nothing was written"
+            nothing = "No head looks at the answer; nothing was written"
             say(f"heads {found['heads']}, written to {place}" if found["points"] else nothing)
     if only != "glance":
         place = out or measured_path(name, GRIP)
-        kept = place.with_name(f"{place.stem}.{seed}.part.jsonl")  # a run that was stopped goes on from it
+        kept = place.with_name(f"{place.stem}.{seed}.part.jsonl")  # an interrupted run resumes from it
         called = MINI if model == MINI else grip_model(name)
         with writing(place), progress(gripping.steps(texts), "reading", hidden=as_json) as advance:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def command(
 
 
 def write(place: Path, found: JsonObject) -> str:
-    """Write what was measured where glances and scales look for it."""
+    """Write measurements to the place where attach and ask look for them."""
     from arr_coc.core.folders import whole_folder, write_json
 
     with writing(place), whole_folder(place.parent, always=False) as made:

@@ -1,4 +1,4 @@
-"""`arr-coc demo`: questions about the pictures that come with the library, what mini says to them, and what is true."""
+"""`arr-coc demo`: questions about the bundled pictures, with mini's answers and the right ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZE, QUESTIONS = (512, 512), 2
 
 
 class Posed(NamedTuple):
-    """A question with its true answer. name: of the files. image: a path or a PIL image."""
+    """A question with its right answer. name: stem of the files. image: a path or a PIL image."""
 
     name: str
     image: Path | Image
@@ -40,11 +40,10 @@ def command(
     device: Device = "cpu",
     as_json: OnlyJson = False,
 ) -> None:
-    """Ask mini about the example pictures and about a fresh one of every family; right or wrong, all is shown.
+    """Ask mini about the example pictures and a newly drawn one of each family; show right and wrong answers.
 
-    Writes PICTURE.answer.N.png for each question, answers.png with all of them, and answers.json. The questions were
-    not chosen by whether mini can answer them: the first ones of each example, and picture 0 of each family's test
-    split under the seed.
+    Writes PICTURE.answer.N.png for each question, answers.png with all of them, and answers.json. Questions are not
+    selected by difficulty: the first ones about each example, and picture 0 of each family's test split for the seed.
 
     \b
     Examples:
@@ -77,8 +76,8 @@ def command(
 
 
 def pose(seed: int) -> Iterator[Posed]:
-    """The first questions about each picture that comes with the library; then the first picture of every family's test
-    split: held-out typefaces, chosen by no one."""
+    """Return the first questions about each bundled picture, then those about the first picture of every family's test
+    split, with held-out typefaces; no question is selected."""
     from arr_coc.core.folders import EXAMPLES
 
     from ..worlds.needle import FAMILIES, render

@@ -1,4 +1,4 @@
-"""`arr-coc bench` and `arr-coc train`: what follows the name of a suite or a training goes to it as it is."""
+"""`arr-coc bench` and `arr-coc train`: arguments after the name of a suite or training are passed to it unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ bench, train = typer.Typer(no_args_is_help=True), typer.Typer(no_args_is_help=Tr
 
 
 def hand_on(app: typer.Typer, name: str, doc: str, run: Callable[[list[str]], object]) -> None:
-    """Add a command that gets all of its arguments unread, --help too."""
+    """Add a command that gets all of its arguments unparsed, also --help."""
 
     def command(context: typer.Context) -> None:
         run(context.args)
@@ -33,8 +33,8 @@ def hand_on(app: typer.Typer, name: str, doc: str, run: Callable[[list[str]], ob
 
 @bench.callback()
 def _bench() -> None:
-    """Measure: tables on the screen, rows and JSON in --out. A run that was stopped resumes from --out, and shows what
-    it has at the first Ctrl-C. Every suite takes --out, --json, --device, --workers and --seconds.
+    """Run a benchmark: print tables; write rows and JSON to --out. Rerun the same command to resume an interrupted run;
+    the first Ctrl-C shows partial results. Every suite takes --out, --json, --device, --workers and --seconds.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ for _suite in SUITES:
 
 @train.callback()
 def _train() -> None:
-    """Train on your own pictures (--data), or train the bundled weights again. A stopped run goes on.
+    """Train on your own pictures (--data), or train the bundled weights again. Rerun the same command to resume.
 
     \b
     Examples:
@@ -72,13 +72,13 @@ def _train() -> None:
 
 
 def add_training(name: str, training: JsonObject) -> None:
-    """A command that hands its arguments to `main` of a module. training: as in trainings.toml."""
+    """Return a command that passes its arguments to `main` of a module. training: its table in trainings.toml."""
     module, program = training["module"], f"arr-coc train {name}"
 
     def run(arguments: list[str]) -> None:
         if "no_data" in training and any(one.split("=")[0] == "--data" for one in arguments):
             raise InputError(f"train {name} takes no --data: {training['no_data']}")
-        before, sys.argv[0] = sys.argv[0], program  # what its usage line begins with
+        before, sys.argv[0] = sys.argv[0], program  # the beginning of its usage line
         try:
             import_module(f"arr_coc_lab.{module}").main(arguments)
         finally:

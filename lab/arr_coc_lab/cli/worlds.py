@@ -1,4 +1,4 @@
-"""`arr-coc needle` and `arr-coc pages`: data sets of the synthetic worlds, written to a folder."""
+"""`arr-coc needle` and `arr-coc pages`: write data sets of drawn pictures to a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.options import check_device
 
 Number = Annotated[int, typer.Option("--n", help="Number of pictures or pages.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same pictures.")]
+Seed = Annotated[int, typer.Option(help="Seed; the same seed draws the same pictures.")]
 Out = Annotated[Path, typer.Option(help="Folder for the pictures and the records.")]
 Size = Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the pictures in pixels.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")]
@@ -32,7 +32,7 @@ def needle(
     device: Device = "cpu",
     as_json: OnlyJson = False,
 ) -> None:
-    """Make pictures with small things in them, questions about these things, and the true boxes.
+    """Draw pictures with small things in them, questions about these things, and the boxes of the answers.
 
     Writes img/*.png, records.jsonl (question, answer, boxes) and contact_sheet.png.
 
@@ -62,7 +62,7 @@ def pages(
     out: Out = Path("out/pages"),
     layouts: Annotated[str, typer.Option(help="Layouts: invoice_boxes,pie. [default: all]", show_default=False)] = "",
     split: Annotated[str, typer.Option(help="train, or val with held-out layouts and typefaces.")] = "train",
-    workers: Annotated[int, typer.Option(help="Processes that draw pages.")] = 1,
+    workers: Annotated[int, typer.Option(help="Number of processes that draw pages.")] = 1,
     as_json: OnlyJson = False,
 ) -> None:
     """Draw forms, letters, bills, tables, charts and screens, with questions and the boxes of their answers.
@@ -88,7 +88,7 @@ def pages(
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """The text "512x768" is (512, 768): height, then width."""
+    """Parse the text "512x768" to (512, 768): height, then width."""
     parts = text.lower().replace("×", "x").split("x")
     if len(parts) != 2 or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"--size {text!r} is not a height and a width; write it like 512x512")

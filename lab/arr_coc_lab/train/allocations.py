@@ -1,9 +1,9 @@
-"""Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
+"""Draw the allocations on which the reader is trained: all kinds, so that every control is compared fairly.
 
-More than half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
-learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer
-or around noise; some see the whole picture in the tower and only a few of its tokens in the language model, as those
-who prune after the encoder do.
+More than half of the steps see the whole picture or a down-sampled one. The others see overlapping leaves or a tree
+around the answer or around noise, because a reader learns to read from few well placed tokens sooner than to find among
+many; some see the whole picture in the tower and only a few of its tokens in the language model, as methods that prune
+after the encoder do.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LEVELS = 3
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
+    """A kind of allocation: name, share of the level-0 tokens kept, and how often it is drawn.
 
-    full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scattered: around
-    noise. oracle, random: the same as tilings. again: a second look. dropped: tokens taken away after the tower.
+    full, uniform: the whole picture, evenly. overlay: overlapping leaves around the answer and distractions; scattered:
+    around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens dropped after the tower.
     """
 
     name: str
@@ -38,17 +38,17 @@ class Kind:
 
     @property
     def lays_over(self) -> bool:
-        """Whether its leaves may overlap, so that every budget from 1 on is met."""
+        """Tell whether its leaves may overlap, so that every budget from 1 on is met."""
         return self.name in ("overlay", "scattered", "again")
 
     @property
     def whole(self) -> bool:
-        """Whether the tower sees every cell at level 0."""
+        """Tell whether the tower sees every cell at level 0."""
         return self.name in ("full", "dropped")
 
     @property
     def shared(self) -> bool:
-        """Whether all pictures of a canvas get the same leaves."""
+        """Tell whether all pictures of a canvas get the same leaves."""
         return self.whole or self.name == "uniform"
 
 
@@ -71,12 +71,12 @@ KINDS = (
     Kind("dropped", 1 / 4, 0.03),
     Kind("dropped", 1 / 8, 0.03),
 )
-# A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
+# A first look, and further leaves after it in the prompt: half of them at the answer, half elsewhere.
 LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
 
 
 def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
-    """(B, K, 4) boxes x0, y0, x1, y1 in 0–1, mask → (B, rows, cols): the largest share of a cell that one covers."""
+    """Return the largest share of each cell, (B, rows, cols), covered by a box of (B, K, 4) x0, y0, x1, y1 in 0–1."""
     top = torch.arange(rows, device=boxes.device) / rows
     left = torch.arange(cols, device=boxes.device) / cols
     x0, y0, x1, y1 = (boxes[..., index, None] for index in range(4))
@@ -87,7 +87,7 @@ def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
 
 
 def target_cells(batch: NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
-    """(B, rows, cols) in {0, 1}: cells that the question needs, the answer and what identifies it."""
+    """Return the cells that the question needs, the answer and what identifies it: (B, rows, cols) in {0, 1}."""
     cover = torch.maximum(
         box_cover(batch.boxes, batch.box_mask, rows, cols), box_cover(batch.ctx_boxes, batch.ctx_mask, rows, cols)
     )
@@ -95,7 +95,7 @@ def target_cells(batch: NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
 
 
 def seen_share(leaves: Tensor, truth: Tensor) -> Tensor:
-    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
+    """Return the share (B,) of relevant cells (B, rows, cols) that leaves (B, N, 3) show at level 0."""
     place = (leaves[..., 0] * truth.shape[2] + leaves[..., 1]).clamp_min(0)
     fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
     seen = torch.zeros_like(truth).flatten(1).scatter_add_(1, place, fine) * truth.flatten(1)
@@ -103,9 +103,9 @@ def seen_share(leaves: Tensor, truth: Tensor) -> Tensor:
 
 
 def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
-    """What each split of the tree gains (B, M) under one kind of tiling. truth: (B, rows, cols)."""
+    """Return the gain of each split of the tree, (B, M), for one kind of tiling. truth: (B, rows, cols)."""
     if kind.name == "random":
-        # Uniform numbers, each times its parent's: no node gains more than the one above it.
+        # Uniform numbers, each times its parent's: no node gains more than its parent.
         gains = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
         parents = torch.from_numpy(tree.parents).to(truth.device)
         for level in range(tree.levels - 1, 0, -1):
@@ -117,9 +117,9 @@ def split_preferences(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Ge
 
 
 def distracted(truth: Tensor, generator: torch.Generator) -> Tensor:
-    """The cells of answer and context (B, rows, cols) as a scorer might find them: of another strength in every
-    picture, some of them missed, some spread to their neighbours, with distractions elsewhere, so that the reader does
-    not learn that fine means right."""
+    """Imitate a scorer's map of the cells of answer and context (B, rows, cols): varying strength, some cells missed,
+    some spread to their neighbours, distractions elsewhere, so that the reader does not learn that fine detail means
+    right."""
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=truth.device)
@@ -133,16 +133,16 @@ def distracted(truth: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def budget_of(kind: Kind, tree: Tree) -> int:
-    """Tokens of the tower."""
+    """Return the number of tokens of the tower."""
     if kind.name in ("full", "dropped"):
         return tree.full
     return max(1 if kind.lays_over else tree.floor, round(kind.keep * tree.full))
 
 
 def looks(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> tuple[list[Tensor], Tensor | None]:
-    """The leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
-    gets, or None: all. truth: (B, rows, cols), the cells that the question needs. No split of the tree may cost less
-    than another (`even_tree_of`): all pictures then have the same number of leaves."""
+    """Draw the leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
+    gets; None: all. truth: (B, rows, cols), the cells that the question needs. Every split of the tree must cost the
+    same (`even_tree_of`), so that all pictures have the same number of leaves."""
     if kind.name == "again":
         return look_again(truth, tree, generator, max(1, tree.full // 16)), None
     found = [leaves_of(kind, truth[:1] if kind.shared else truth, tree, generator)]
@@ -150,7 +150,7 @@ def looks(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> 
 
 
 def leaves_of(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
-    """(B, N, 3)."""
+    """Draw the leaves of one look, (B, N, 3)."""
     if kind.lays_over:
         wanted = distracted(truth, generator)
         if kind.name == "scattered":
@@ -162,7 +162,7 @@ def leaves_of(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator)
 
 
 def kept_tokens(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
-    """(B, n) int64: tokens of the whole picture that are not dropped, by chance or, in half, near the answer."""
+    """Draw the tokens of the whole picture to keep, (B, n) int64: random, in half of the pictures near the answer."""
     noise = torch.rand(truth.shape, generator=generator, device=truth.device)
     near = torch.rand(len(truth), 1, 1, generator=generator, device=truth.device) < 0.5
     wanted = noise + near * distracted(truth, generator)
@@ -170,7 +170,7 @@ def kept_tokens(kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generato
 
 
 def look_again(truth: Tensor, tree: Tree, generator: torch.Generator, count: int) -> list[Tensor]:
-    """A first look on an eighth of the tokens, by chance, and `count` single cells laid over it: (B, N, 3), (B, count,
+    """Draw a random first look with an eighth of the tokens, and `count` single cells over it: (B, N, 3), (B, count,
     3). The second look goes to the answer in half of the pictures."""
     number, device, cols = len(truth), truth.device, tree.cols
     first = leaves_of(Kind("scattered", LOOK_AGAIN.keep, 1.0), truth, tree, generator)
@@ -190,12 +190,12 @@ def tree_of(size: tuple[int, int], levels: int = LEVELS) -> Tree:
 
 
 def coarsest_of(size: tuple[int, int]) -> int:
-    """The coarsest level that a leaf of a canvas may have: one that holds it whole."""
+    """Return the coarsest level of leaves on a canvas: one leaf that covers all of it."""
     return max(LEVELS, math.ceil(math.log2(max(size) / 32)))
 
 
 def even_tree_of(size: tuple[int, int]) -> Tree:
-    """The deepest tree in which every split costs the same, as `looks` needs it."""
+    """Return the deepest tree in which every split costs the same, for `looks`."""
     levels = LEVELS
     while tree_of(size, levels).has_odd_edge:
         levels -= 1

@@ -1,9 +1,8 @@
-"""How the benches lay out Needle World, whether what `mini` says is right, and one temperature for how sure it is.
+"""Allocate Needle World for the benchmarks, judge `mini`'s answers, and fit the temperature of its confidence.
 
-The confidence is the one that `Answer.uncertainty` shows: the probability of the very text that was said, at that
-temperature (`Generated`). The temperature is the one under which "right" or "wrong" is least surprising (log
-loss, a proper score), fitted on validation seeds, so that a confidence of 80 % is right four times out of five; the
-test split is never touched.
+The confidence is the one behind `Answer.uncertainty`: the probability of the generated text at that temperature
+(`Generated`). The temperature minimises the log loss of "this answer is right" (a proper score) on validation seeds, so
+that four of five answers with a confidence of 80 % are right. It never uses the test split.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ if TYPE_CHECKING:
 
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
-# What `ask` shows by default, and what there is without this library.
+# The default of `ask`, and the stock model without this library.
 ASKED = (("full", 1.0), ("scorer", 0.25))
 SEED = 20
 COLDEST, HOTTEST = 0.1, 20.0
 
 
 class MapScorer(Protocol):
-    """What says of pictures and questions where detail is needed."""
+    """A scorer: says for pictures and questions where detail is needed."""
 
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor: ...
 
@@ -62,8 +61,7 @@ class MapScorer(Protocol):
 def evaluation_leaves(
     strategy: str, keep: float, batch: NeedleBatch, tree: Tree, scorer: MapScorer | None, generator: torch.Generator
 ) -> Tensor:
-    """Leaves of one strategy, laid out as a user gets them: no noise, no hints, and the scorer's maps as `ask` balances
-    them."""
+    """Allocate by one strategy as a user would: no noise, no hints, and the scorer's maps balanced as in `ask`."""
     truth = target_cells(batch, tree.rows, tree.cols)
     if strategy in ("full", "uniform"):
         gains = split_gains(torch.ones_like(truth), tree)
@@ -81,8 +79,8 @@ def evaluation_leaves(
 
 
 def balanced_maps(maps: Tensor, batch: NeedleBatch, keep: float) -> Tensor:
-    """The scorer's maps (B, rows, cols) as `allocate` lays them: by the law of balancing for each picture, question and
-    share of the tokens, with the surroundings of the best places."""
+    """Balance the scorer's maps (B, rows, cols) as `allocate` does: for each picture, question and share of the tokens,
+    with the surroundings of the best places."""
     pixels, found = batch.pictures.permute(0, 2, 3, 1).cpu().numpy(), []
     for own, query, plane in zip(pixels, batch.questions, maps.cpu().numpy(), strict=True):
         one = balanced(Relevance(plane, query), BUILT_IN["scorer"], Scene(own, share=keep))
@@ -91,8 +89,8 @@ def balanced_maps(maps: Tensor, batch: NeedleBatch, keep: float) -> Tensor:
 
 
 def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
-    """(B,): the share of the cells that matter (B, rows, cols) which an overlay of these maps, of a share of the
-    tokens, sees at level 0."""
+    """Return the share (B,) of relevant cells (B, rows, cols) that an overlay of these maps, with a share of the
+    tokens, shows at level 0."""
     leaves = torch.as_tensor(overlay(maps, [max(1, round(keep * truth[0].numel()))] * len(maps)).cells)
     return seen_share(leaves, truth).numpy()
 
@@ -103,34 +101,34 @@ def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
 @dataclass(frozen=True)
 class Generated:
     """Answers in rows. ids: (B, T) int64. logits: (B, T, vocabulary) float32. within: (B, T) bool, the tokens of each
-    answer, the one that ends it included."""
+    answer, including the one that ends it."""
 
     ids: Tensor
     logits: Tensor
     within: Tensor
 
     def confidence(self, temperature: float = 1.0) -> Tensor:
-        """(B,) in [0, 1]: the probability that the model gives to this very text."""
+        """Return the model's probability of each text, (B,) in [0, 1]."""
         logs = (self.logits / temperature).log_softmax(-1).gather(-1, self.ids[..., None])[..., 0]
         return (logs * self.within).sum(1).exp().clip(0, 1)
 
 
 def until_end(ids: Tensor, ends: Sequence[int]) -> Tensor:
-    """(B, T) bool: every token up to the first of `ends`, that one included."""
+    """Return a mask (B, T) of every token up to and including the first of `ends`."""
     ended = torch.isin(ids, torch.tensor(ends, device=ids.device))
     return ended.cumsum(1) == ended * 1
 
 
 @contextmanager
 def reading(model: PreTrainedModel) -> Generator[None]:
-    """How pictures are read in batches: dense attention in the tower, half precision on a GPU."""
+    """Set up reading in batches: dense attention in the tower, half precision on a GPU."""
     kind = next(model.parameters()).device.type
     with dense_vision_attention(model), torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
         yield
 
 
 def question_prompt(question_ids: Tensor, visual_tokens: int) -> tuple[Tensor, Tensor]:
-    """(B, Q) characters → input_ids and attention_mask (B, L), padded on the left, up to where the answer begins."""
+    """Return input_ids and attention_mask (B, L) of questions (B, Q), padded on the left, up to the answer."""
     prompt = build_prompt(question_ids, question_ids[:, :0], visual_tokens)
     index = pack((prompt.input_ids > 0) & ~prompt.answers, "left")
     return take(prompt.input_ids, index), (index >= 0).long()
@@ -139,7 +137,7 @@ def question_prompt(question_ids: Tensor, visual_tokens: int) -> tuple[Tensor, T
 def answer_batch(
     model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, leaves: Tensor, most: int = LONGEST_ANSWER
 ) -> Generated:
-    """What the model says to every picture (B, 3, H, W) and question (B, Q), seen as leaves (B, N, 3); call it inside
+    """Decode answers to pictures (B, 3, H, W) and questions (B, Q), seen as leaves (B, N, 3); call it inside
     `reading(model)`."""
     tokens, leaf_batch = see(model, pictures, leaves)
     ids, mask = question_prompt(question_ids, leaves.shape[1])
@@ -151,7 +149,7 @@ def answer_batch(
 
 
 def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
-    """(B,) bool: exactly the true text, and nothing after it. answer_ids: (B, A) characters, 0 = padding."""
+    """Return an exact match for each answer, (B,) bool. answer_ids: (B, A) characters of the right one, 0 = padding."""
     text = said.ids.masked_fill(~said.within, 0)
     ended = (text == TURN_END).any(1)
     text = text.masked_fill(text == TURN_END, 0)
@@ -164,14 +162,14 @@ def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
 
 
 def surprise(said: Sequence[Generated], right: Sequence[Tensor], temperature: float) -> float:
-    """Mean log loss of "this answer is right", over all answers."""
+    """Return the mean log loss of "this answer is right", over all answers."""
     confidence = torch.cat([one.confidence(temperature) for one in said]).double().clamp(1e-6, 1 - 1e-6)
     truth = torch.cat(list(right)).to(confidence)
     return float(torch.nn.functional.binary_cross_entropy(confidence, truth))
 
 
 def fit_temperature(said: Sequence[Generated], right: Sequence[Tensor]) -> float:
-    """The one temperature with the least log loss."""
+    """Return the temperature with the least log loss."""
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
@@ -184,7 +182,7 @@ def fit_temperature(said: Sequence[Generated], right: Sequence[Tensor]) -> float
 
 
 def calibration_row(confidence: Sequence[np.ndarray], right: np.ndarray) -> dict[str, object]:
-    """n, accuracy, mean confidence and ECE, before and after dividing by the temperature; chance: of the latter."""
+    """Return n, accuracy, mean confidence and ECE, before and after the temperature; chance: expected ECE after it."""
     before, after = confidence
     return {
         "n": len(right),
@@ -208,8 +206,8 @@ def calibrate(
     seed: int = SEED,
     batch_size: int = 256,
 ) -> JsonObject:
-    """Fit the one temperature on `number` validation questions of every family in every cell of `ASKED`; returns it as
-    JSON has it, with how well it fits the same questions."""
+    """Fit the temperature on `number` validation questions of every family in every cell of `ASKED`; return it for
+    JSON, with its fit on the same questions."""
     said, right = list[Generated](), list[Tensor]()
     device, tree = next(model.parameters()).device, tree_of(size)
     for family in families:

@@ -1,7 +1,7 @@
 """`mini`: a stock Qwen3-VL, small enough to ship, with a tokenizer of single characters and Qwen's special tokens.
 
-No parameter lies outside the stock class, so `Qwen3VLForConditionalGeneration.from_pretrained` loads it without this
-library. The first identifiers are Needle World's alphabet, so that its tensors are token identifiers as they are.
+It has no parameter outside the stock class, so `Qwen3VLForConditionalGeneration.from_pretrained` loads it without this
+library. The first token identifiers are Needle World's alphabet, so its tensors are token identifiers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 PADDING_TOKEN = "<|endoftext|>"
-# The words of the chat template are one token each: spelt out they would be a tenth of every prompt.
+# The words of the chat template are one token each; spelled out they would be a tenth of every prompt.
 TEMPLATE_TOKENS = ("\n", "user\n", "assistant\n")
 SPECIAL_TOKENS = (
     "<|im_start|>",
@@ -86,7 +86,7 @@ class MiniConfig:
 
 
 def build_mini(config: MiniConfig | None = None) -> Qwen3VLForConditionalGeneration:
-    """A freshly initialised `mini`; seed torch before the call."""
+    """Initialise a new `mini`; seed torch before the call."""
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     config = config or MiniConfig()
@@ -136,7 +136,7 @@ def build_mini(config: MiniConfig | None = None) -> Qwen3VLForConditionalGenerat
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """One token for each character; what is not in the alphabet becomes a question mark."""
+    """Return a tokenizer with one token for each character; characters outside the alphabet become question marks."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -158,7 +158,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_image_processor() -> Qwen2VLImageProcessorPil:
-    """Qwen's own image processor with `mini`'s patches; its Pillow form, which needs no torchvision."""
+    """Return Qwen's own image processor with `mini`'s patches; the Pillow form, which needs no torchvision."""
     from transformers import Qwen2VLImageProcessorPil
 
     return Qwen2VLImageProcessorPil(
@@ -173,22 +173,22 @@ def build_image_processor() -> Qwen2VLImageProcessorPil:
 
 # ---- questions and answers as token tensors, batched, with one placeholder for every visual token --------------------
 
-# What stands before the picture's tokens.
+# Text before the picture's tokens.
 HEAD = (TURN_START, USER, VISION_START)
-# What stands between the question and the answer.
+# Text between question and answer.
 TURN = (TURN_END, NEWLINE, TURN_START, ASSISTANT)
 TURN_LENGTH = len(TURN)
 
 
-# How people ask: as it was written, in small letters or in capitals, and with a word on how to answer.
+# Variants of questions: as written, in lower case or capitals, and with an instruction on how to answer.
 SMALL, CAPITALS, ADDED = 0.12, 0.08, 0.12
 ADDITIONS = (" Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
 
 
 def reworded(question_ids: Tensor, answer_ids: Tensor, space: int, chance: Tensor, which: Tensor) -> Tensor:
-    """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
-    `space` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for small letters, capitals and additions;
-    which: (B,) the addition."""
+    """Vary questions (B, Q), 0 = padding → (B, Q + 26): some in lower case or capitals, some with an instruction after
+    them if `space` tokens of question and answer allow it. chance: (B, 3) in [0, 1), for lower case, capitals and
+    instructions; which: (B,) the instruction."""
     device = question_ids.device
     small = lower_case(question_ids)
     capital = small - (IDS["a"] - IDS["A"]) * ((small >= IDS["a"]) & (small <= IDS["z"]))
@@ -200,13 +200,13 @@ def reworded(question_ids: Tensor, answer_ids: Tensor, space: int, chance: Tenso
     return torch.cat([asked, table[which] * (fits & (chance[:, 2:] < ADDED))], 1)
 
 
-# What OCR says stands there, in the prompt: of half of printed questions, where it fits; misread, or of another place.
+# Text by OCR in the prompt, for half of the printed questions if it fits; right, misread, or of another place.
 HINT, HINTED, MISREAD, MISTAKEN = " Read: ", 0.5, 0.2, 0.25
 
 
 def hinted(question_ids: Tensor, answer_ids: Tensor, other_ids: Tensor, space: int, chance: Tensor) -> Tensor:
-    """(B, Q), (B, A) and (B, A) characters, 0 = padding → (B, Q + 7 + A): some questions with the answer behind them,
-    or with another text of the picture, now and then misread. chance: (B, 4) in [0, 1), for hints, mistakes and
+    """Add hints to questions: (B, Q), (B, A) and (B, A) characters, 0 = padding → (B, Q + 7 + A). Some get the answer
+    or another text of the picture after them, sometimes misread. chance: (B, 4) in [0, 1), for hints, mistakes and
     misreadings, and which letter is misread as which."""
     text = torch.where(chance[:, 1:2] < MISTAKEN, other_ids, answer_ids)
     number = (text > 0).sum(1, keepdim=True)
@@ -221,17 +221,17 @@ def hinted(question_ids: Tensor, answer_ids: Tensor, other_ids: Tensor, space: i
 
 
 class Prompt(NamedTuple):
-    """input_ids (B, L), padded with 0 on the right; answers (B, L) bool: the tokens that the model must say."""
+    """input_ids (B, L), padded with 0 on the right; answers (B, L) bool: the tokens that the model must generate."""
 
     input_ids: Tensor
     answers: Tensor
 
 
 def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = None) -> tuple[Tensor, Tensor]:
-    """What follows the picture: (B, Q) and (B, A) characters, 0 = padding → tokens (B, T) and which the model must say.
+    """Return the tokens after the picture, (B, T), of questions (B, Q) and answers (B, A), and a mask of the answers.
 
-    Padding stands on the right, behind everything real, so causal attention needs no mask for it. With a fixed `length`
-    the tokens are uint8, and the device need not be asked how long the longest is.
+    Padding is on the right, so causal attention needs no mask for it. With a fixed `length` the tokens are uint8, and
+    the longest row need not be read from the device.
     """
     batch, device = len(question_ids), question_ids.device
     middle, end = (constant(tokens, device).expand(batch, -1) for tokens in (TURN, (TURN_END,)))
@@ -246,22 +246,22 @@ def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = Non
 
 
 def build_prompt(question_ids: Tensor, answer_ids: Tensor, visual_tokens: int) -> Prompt:
-    """(B, Q) and (B, A) characters, 0 = padding → the whole chat in the layout of the chat template."""
+    """Return whole chats of (B, Q) and (B, A) characters, 0 = padding, in the layout of the chat template."""
     batch, device = len(question_ids), question_ids.device
     head = torch.tensor([*HEAD, *[IMAGE] * visual_tokens, VISION_END], device=device).expand(batch, -1)
     tail, said = chat_tail(question_ids, answer_ids)
     return Prompt(torch.cat([head, tail], dim=1), torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1))
 
 
-# ---- what a training made, written so that the library loads it, and loaded again ------------------------------------
+# ---- exports and checkpoints -----------------------------------------------------------------------------------------
 
-# What a checkpoint keeps, by name: plain values and tensors.
+# The contents of a checkpoint by name: plain values and tensors.
 TrainingState = dict[str, Any]
 
 
 def ship(modules: Mapping[str, Any], folder: Path) -> None:
-    """Write each module in fp16, as the package has them: FOLDER/NAME for what has `save_pretrained` (with `mini` its
-    tokenizer and processor), FOLDER/NAME.safetensors for heads that only a training uses."""
+    """Write each module in fp16, in the layout of the package: FOLDER/NAME for modules with `save_pretrained` (for
+    `mini` with tokenizer and processor), FOLDER/NAME.safetensors for heads that only a training uses."""
     from safetensors.torch import save_file
 
     for name, module in modules.items():
@@ -276,8 +276,8 @@ def ship(modules: Mapping[str, Any], folder: Path) -> None:
 
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
-    """Write a Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
-    from .onnx_graphs import write_reader_graphs  # where nothing is exported, onnx need not be installed
+    """Write a Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB, all at once."""
+    from .onnx_graphs import write_reader_graphs  # onnx is needed for exports only
 
     with whole_folder(folder) as made:
         model.save_pretrained(made, max_shard_size="15MB")
@@ -287,7 +287,7 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:
-    """Load weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
+    """Load weights that `ship` wrote into existing modules; missing heads keep their initial weights."""
     from safetensors.torch import load_file
 
     for name, module in modules.items():
@@ -300,9 +300,9 @@ def load_shipped(folder: Path, modules: Mapping[str, Any]) -> None:
             raise InputError(f"no weights of {name} in {folder}; give the folder that a training's --out names")
         try:
             missing, unexpected = module.load_state_dict(own, strict=False)
-        except RuntimeError as error:  # another width
+        except RuntimeError as error:  # a different width
             raise InputError(f"{folder} holds another {name}: {str(error).splitlines()[-1].strip()}") from error
-        # A tied weight is stored once; anything else that is missing is a mistake.
+        # A tied weight is stored once; any other missing weight is an error.
         needed = [key for key in missing if not key.startswith("lm_head")]
         if unexpected or needed:
             raise InputError(f"{folder} holds another {name}: missing {needed[:3]}, unexpected {unexpected[:3]}")

@@ -1,9 +1,9 @@
-"""Write the ONNX graphs that the product runs without torch: the scorer's and those of a dense Qwen3-VL.
+"""Write the ONNX graphs that the product runs without torch: those of the scorer and of a dense Qwen3-VL.
 
-    write_scorer_graphs(folder)     see.onnx reads a picture, find.onnx asks what was read
-    write_reader_graphs(folder)     tower.onnx sees leaves, speaker.onnx answers
+    write_scorer_graphs(folder)     see.onnx reads a picture, find.onnx matches a question with it
+    write_reader_graphs(folder)     tower.onnx encodes leaves, speaker.onnx answers
 
-A graph is a few kilobytes. Its weights are external data inside the safetensors beside it, in half precision; the
+A graph is a few kilobytes. Its weights are external data inside the safetensors next to it, in half precision; the
 runtime casts, splits and quantises them once, when a session starts.
 """
 
@@ -24,12 +24,12 @@ from arr_coc.core.folders import whole_folder
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": TensorProto.INT64}
 STORED = {"F16": TensorProto.FLOAT16, "F32": TensorProto.FLOAT, "I8": TensorProto.INT8}
-TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, as the tower's blocks have it
-NARROW = 64  # features of a row for which `norm_of_many` pays
+TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, which the tower's blocks use
+NARROW = 64  # maximum features of a row for which `norm_of_many` is faster
 
 
 class GraphWriter:
-    """A graph in the making, over the safetensors of a folder. What every method returns is the name of a value."""
+    """A builder of a graph over the safetensors of a folder. Every method returns the name of a value."""
 
     def __init__(self, folder: Path) -> None:
         self.places: dict[str, tuple[str, int, int, str, list[int]]] = {}
@@ -50,7 +50,7 @@ class GraphWriter:
         return self.places[name][4]
 
     def input(self, name: str, *sides: int | str, kind: str = "float32") -> str:
-        """Add an input. sides: numbers, or names of those that differ from run to run."""
+        """Add an input. sides: sizes, or names of sizes that vary from run to run."""
         self.inputs.append(helper.make_tensor_value_info(name, KINDS[kind], sides))
         return name
 
@@ -78,13 +78,13 @@ class GraphWriter:
         return self.several(1, kind, *inputs, domain=domain, **attributes)[0]
 
     def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
-        """Add a node with this many results. inputs: "" where one is left out."""
+        """Add a node with `number` results. inputs: "" for one left out."""
         names = [f"v{len(self.nodes)}_{place}" for place in range(number)]
         self.nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return names
 
     def write(self, path: Path, *outputs: str) -> None:
-        """Write the graph beside its weights; results come in the order of `outputs`."""
+        """Write the graph next to its weights; results come in the order of `outputs`."""
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, path.stem, self.inputs, results, self.initializers)
         sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
@@ -100,12 +100,12 @@ class GraphWriter:
         return [self.add("Slice", value, bounds[n], bounds[n + 1], axis) for n in range(number)]
 
     def linear(self, states: str, weight: str, bias: str | None = None) -> str:
-        """(N, C) · weight (C', C) + bias → (N, C')."""
+        """Multiply: (N, C) · weight (C', C) + bias → (N, C')."""
         return self.add("Gemm", states, weight, *(() if bias is None else (bias,)), transB=1)
 
     def coarse_linear(self, states: str, weight: str, bias: str) -> str:
-        """`linear` in whole numbers: eight bits for the states, by the range they have, and seven for the weights, each
-        row by its own scale; with eight, processors without instructions for such sums would cut them off."""
+        """Add `linear` in whole numbers: eight bits for states, scaled by their range, and seven for weights, with a
+        scale for each row; with eight, the sums would saturate on processors without instructions for them."""
         largest = self.add("ReduceMax", self.add("Abs", weight), self.constant([1], "int64"), keepdims=1)
         scale = self.add("Div", self.add("Max", largest, self.constant([[1e-12]])), self.constant([[63.0]]))
         whole = self.add("Cast", self.add("Round", self.add("Div", weight, scale)), to=TensorProto.INT8)
@@ -139,14 +139,14 @@ def write_scorer_graphs(folder: Path, *, exact: bool = False) -> None:
 
 
 class _ScorerWriter(GraphWriter):
-    """The layers of `ReadingScorer`: places in rows and features in columns, most products in whole numbers."""
+    """The layers of `ReadingScorer`: places in rows, features in columns, most products in whole numbers."""
 
     def __init__(self, folder: Path, config: dict[str, Any], exact: bool) -> None:
         super().__init__(folder)
         self.config, self.exact = config, exact
 
     def seeing(self) -> tuple[str, str]:
-        """pictures → features (N, C) at a stride of 8, and what the first match asks with."""
+        """Add pictures → features (N, C) at a stride of 8, and the queries of the first match."""
         config = self.config
         pictures = self.input("pictures", 1, 3, "height", "width")
         self.shape_inputs((4, 8))
@@ -161,7 +161,7 @@ class _ScorerWriter(GraphWriter):
         return features, self.asking(features, "matches.0")
 
     def finding(self) -> str:
-        """Those and a question → logits of every cell."""
+        """Add the features and a question → logits of every cell."""
         config = self.config
         features = self.input("features", "places", config["middle"])
         asking = self.input("asking", 1, "places", self.shape("matches.0.ask.weight")[0])
@@ -188,7 +188,7 @@ class _ScorerWriter(GraphWriter):
         return self.linear(features, *self.of("head"))
 
     def shape_inputs(self, strides: Sequence[int]) -> None:
-        """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""
+        """Add the sizes that vary by picture: of the map at each stride, and of its pairs except the last."""
         for stride in strides:
             self.input(f"map{stride}", 4, kind="int64")
             if stride < strides[-1]:
@@ -198,18 +198,18 @@ class _ScorerWriter(GraphWriter):
         return self.stored(part + ".weight"), self.stored(part + ".bias")
 
     def product(self, states: str, part: str, weight: str, bias: str) -> str:
-        """In whole numbers, but for those of the question, which are few."""
+        """Multiply in whole numbers, except for the few products of the question."""
         exact = self.exact or part.startswith("question")
         return (self.linear if exact else self.coarse_linear)(states, weight, bias)
 
     def conv(self, maps: str, part: str, strides: Sequence[int] = (), group: int = 1) -> str:
-        """A convolution of (1, C, …) that keeps the size but for its strides."""
+        """Add a convolution of (1, C, …) that keeps the size except for its strides."""
         sides = self.shape(part + ".weight")[2:]
         around = [side // 2 for side in sides] * 2
         return self.add("Conv", maps, *self.of(part), pads=around, strides=strides or (1,) * len(sides), group=group)
 
     def question(self, words: str, there: str) -> tuple[str, str]:
-        """(L, Q) → words (L, Q), which know their neighbours and the whole, and (1, Q) for the question."""
+        """Add (L, Q) → words (L, Q) with the context of neighbours and question, and (1, Q) for the question."""
         width = self.config["query_width"]
         for number in range(3):
             normed = self.norm(words, f"question.norms.{number}", 1e-5)
@@ -224,14 +224,14 @@ class _ScorerWriter(GraphWriter):
         return words, mean
 
     def attention(self, states: str, part: str, heads: int) -> str:
-        """(N, C) → (N, C): every row looks at every row."""
+        """Add attention (N, C) → (N, C): every row to every row."""
         width = self.shape(part + ".weight")[0] // 3
         pairs = zip(*(self.parts(one, 3, width) for one in self.of(part)), strict=True)
         parts = [self.shaped(self.product(states, part, *one), 1, -1, width) for one in pairs]
         return self.shaped(self.add("MultiHeadAttention", *parts, domain=MICROSOFT, num_heads=heads), -1, width)
 
     def block(self, features: str, part: str, stride: int, query: str | None = None) -> str:
-        """`ConvBlock` on (N, C)."""
+        """Add `ConvBlock` on (N, C)."""
         maps = self.add("Transpose", self.add("Reshape", features, f"map{stride}"), perm=(0, 3, 1, 2))
         width = self.shape(part + ".norm.weight")[0]
         seen = self.add("Transpose", self.conv(maps, part + ".spatial", group=width), perm=(0, 2, 3, 1))
@@ -244,8 +244,8 @@ class _ScorerWriter(GraphWriter):
         return self.add("Add", features, self.product(hidden, part, *self.of(part + ".contract")))
 
     def norm_of_many(self, states: str, weight: str) -> str:
-        """`root_norm` of (N, C), by the operator that also adds something, here nothing: on many narrow rows the plain
-        one has its threads wait for one another."""
+        """Add `root_norm` of (N, C), by the fused operator with an addition of zero: on many narrow rows the threads of
+        the plain operator wait for one another."""
         (width,) = self.shape(weight)
         if width > NARROW:
             return self.root_norm(states, self.stored(weight))
@@ -254,7 +254,7 @@ class _ScorerWriter(GraphWriter):
         return self.shaped(normed, -1, width)
 
     def down(self, features: str, part: str, stride: int) -> str:
-        """A convolution of 2×2 at every second place, on (N, C): four places side by side, and a product."""
+        """Add a 2×2 convolution of stride 2 on (N, C): four places side by side, and a product."""
         pairs = self.add("Transpose", self.add("Reshape", features, f"pairs{stride}"), perm=(0, 2, 1, 3))
         weight, bias = self.of(part)
         wanted, given = self.shape(part + ".weight")[:2]
@@ -262,13 +262,13 @@ class _ScorerWriter(GraphWriter):
         return self.product(self.shaped(pairs, -1, 4 * given), part, flat, bias)
 
     def asking(self, features: str, part: str) -> str:
-        """What every place of (N, C) asks the characters with; the question has no part in it."""
+        """Add the queries of every place of (N, C) to the characters; they do not depend on the question."""
         normed = self.root_norm(features, self.stored(part + ".norm.weight"))
         width = self.shape(part + ".ask.weight")[0]
         return self.shaped(self.product(normed, part, *self.of(part + ".ask")), 1, -1, width)
 
     def match(self, features: str, part: str, words: str, heads: int, asking: str | None = None) -> str:
-        """`Match` on (N, C): every row looks at every character. asking: where it is known already."""
+        """Add `Match` on (N, C): attention of every row to every character. asking: the queries, if computed before."""
         inner = self.shape(part + ".key_value.weight")[0] // 2
         pairs = zip(*(self.parts(one, 2, inner) for one in self.of(part + ".key_value")), strict=True)
         keys, values = (self.shaped(self.linear(words, *one), 1, -1, inner) for one in pairs)
@@ -278,7 +278,7 @@ class _ScorerWriter(GraphWriter):
         return self.add("Add", features, answer)
 
     def relate(self, features: str, part: str) -> str:
-        """`Relate` on (N, C)."""
+        """Add `Relate` on (N, C)."""
         normed = self.root_norm(features, self.stored(part + ".norms.0.weight"))
         attended = self.attention(normed, part + ".look", self.config["heads"])
         features = self.add("Add", features, self.product(attended, part, *self.of(part + ".relate")))
@@ -298,13 +298,13 @@ def write_reader_graphs(folder: Path) -> None:
 
 
 def _turned(graph: GraphWriter, states: str, width: int, cosine: str = "cosine", sine: str = "sine") -> str:
-    """(L, width), every pair (i, i + half a head) of every head turned by its angle → (1, L, width)."""
+    """Rotate every pair (i, i + half a head) of every head of (L, width) by its angle → (1, L, width)."""
     start = graph.constant([0], "int64")
     return graph.add("RotaryEmbedding", graph.shaped(states, 1, -1, width), start, cosine, sine, domain=MICROSOFT)
 
 
 def _write_tower(folder: Path, vision: dict[str, Any]) -> None:
-    """patches (N, ·), places (N, D) and the angles of the patches → embeds (N / merge², D'), and the planes."""
+    """Add patches (N, ·), places (N, D) and the angles of the patches → embeds (N / merge², D'), and the planes."""
     graph, heads, width = GraphWriter(folder), vision["num_heads"], vision["hidden_size"]
     joined = width * vision["spatial_merge_size"] ** 2
 
@@ -346,8 +346,8 @@ def _write_tower(folder: Path, vision: dict[str, Any]) -> None:
 
 
 def _write_speaker(folder: Path, config: dict[str, Any]) -> None:
-    """states (L, D), the planes (L, D) to add behind the first layers, the angles of the tokens, and keys and values so
-    far → logits (1, vocabulary) of the last token, and keys and values for the next call."""
+    """Add states (L, D), the planes (L, D) to add after the first layers, the angles of the tokens, and earlier keys
+    and values → logits (1, vocabulary) of the last token, and keys and values for the next call."""
     graph, text, root = GraphWriter(folder), config["text_config"], "model.language_model"
     heads, shared, size, width = (
         text[name] for name in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size")
@@ -357,7 +357,7 @@ def _write_speaker(folder: Path, config: dict[str, Any]) -> None:
         return graph.stored(f"{root}.{part}.weight")
 
     def spread(weight: str) -> str:
-        """Keys and values that several heads share, for each of them."""
+        """Repeat keys and values that several heads share for each of them."""
         if heads == shared:
             return weight
         grouped = graph.shaped(weight, shared, 1, size, width)
@@ -380,7 +380,7 @@ def _write_speaker(folder: Path, config: dict[str, Any]) -> None:
         layer, last = f"layers.{number}", number == text["num_hidden_layers"] - 1
         entered = normed(states, f"{layer}.input_layernorm")
         asking, laid = entered, planes[number : number + 1]
-        if last:  # of what it makes, nothing but the last token is read
+        if last:  # only the last token of its result is used
             states, asking, *angles = (graph.add("Slice", one, *ends) for one in (states, entered, *angles))
             laid = [graph.add("Slice", one, *ends) for one in laid]
         projected = [of(f"{layer}.self_attn.{name}_proj") for name in "qkv"]

@@ -1,11 +1,11 @@
-"""What answers alone tell about where to look: a frozen reader says from which ground its right answer comes.
+"""Learn where to look from answers alone: from which regions does a frozen reader get the right answer?
 
     arr-coc train scorer --data answers.jsonl --from outcomes --out my-scorer      own records
     arr-coc train outcomes --seconds 450 --out runs/outcomes                       drawn pictures, beside boxes
 
-`Creditor` finds boxes for own records with answers: windows of the picture are shown alone, and the one from which the
-answer is likeliest is the box. `pass_credit` shows drawn pictures as Esper does, pass by pass, and credits each pass
-for what came of it. Rewards of the source are in `classic.learning`.
+`Creditor` finds boxes for own records with answers: it shows windows of the picture one by one, and takes the one from
+which the answer is likeliest. `pass_credit` shows drawn pictures pass by pass, as Esper does, and credits each pass for
+its gain. Rewards of the original project are in `classic.learning`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CELL = 32
 
-# ---- what a frozen reader answers ------------------------------------------------------------------------------------
+# ---- answers of a frozen reader --------------------------------------------------------------------------------------
 
 
 def load_reader(name: str | Path, device: torch.device) -> PreTrainedModel:
@@ -52,7 +52,7 @@ def load_reader(name: str | Path, device: torch.device) -> PreTrainedModel:
     loaded = Qwen3VLForConditionalGeneration.from_pretrained(found, dtype=torch.float32)
     model = loaded.to(device).eval().requires_grad_(False)
     if device.type == "cuda":
-        for parameter in model.parameters():  # buffers stay float32: rotary frequencies among them
+        for parameter in model.parameters():  # buffers, such as rotary frequencies, stay float32
             parameter.data = parameter.data.to(torch.bfloat16)
     return model
 
@@ -69,7 +69,7 @@ class AskedPictures(NamedTuple):
         return cls(batch.pictures, batch.question_ids, batch.answer_ids)
 
     def split(self, number: int) -> list[AskedPictures]:
-        """As parts of at most `number` pictures."""
+        """Yield parts of at most `number` pictures."""
         return [AskedPictures(*part) for part in zip(*(value.split(number) for value in self), strict=True)]
 
 
@@ -88,8 +88,8 @@ def answer_chances(
     leaves: Tensor,
     grid: tuple[int, int],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The right answers, teacher forced, by the swift path and with gradients: said (B, T − 1) bool, where their
-    characters stand; wanted (C,), which they are; log-chances (C, vocabulary) of every character there.
+    """Run the right answers, teacher forced, by the swift path and with gradients: said (B, T − 1) bool, the places of
+    their characters; wanted (C,), these characters; log-probabilities (C, vocabulary) there.
 
     patches: of the leaves (B, N, 3) on a grid of (rows, cols) level-0 cells, in the order of `gather_leaf_patches`.
     """
@@ -104,10 +104,10 @@ def answer_chances(
 
 @torch.no_grad()
 def judge(model: PreTrainedModel, asked: AskedPictures, leaves: Tensor, most: int = 2048) -> Judgement:
-    """Leaves (B, G, N, 3), or boxes in cells (B, G, N, 4), G allocations of each picture → the reader's answers.
+    """Read G allocations of each picture, leaves (B, G, N, 3) or boxes in cells (B, G, N, 4); return the answers.
 
-    The same as `reader.read` on pictures repeated G times, but pictures and their mip levels are held once, and are
-    read by the swift path. most: readings at a time, for memory.
+    Equals `reader.read` on pictures repeated G times, but stores pictures and their mip levels once and uses the swift
+    path. most: maximum readings at a time, for memory.
     """
     at_once = max(1, most // leaves.shape[1])
     if len(asked.pictures) > at_once:
@@ -131,8 +131,8 @@ def judge(model: PreTrainedModel, asked: AskedPictures, leaves: Tensor, most: in
 
 
 def answers_of(said: Tensor, wanted: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
-    """What `answer_chances` gives → (B,) whether every character is right, (B,) the mean log-likelihood of the right
-    ones."""
+    """Return from `answer_chances` whether every character is right, (B,), and the mean log-likelihood of the right
+    ones, (B,)."""
     owner, chances = said.nonzero()[:, 0], chances.detach()
     nothing = torch.zeros(len(said), device=chances.device)
     missed = nothing.index_add(0, owner, (chances.argmax(-1) != wanted).float())
@@ -142,14 +142,14 @@ def answers_of(said: Tensor, wanted: Tensor, chances: Tensor) -> tuple[Tensor, T
 
 # ---- the passes ------------------------------------------------------------------------------------------------------
 
-# Places that are looked for, the cells of a window, and the level of the coarse look before.
+# Number of places to look for, cells of a window, and level of the coarse first look.
 PLACES, WINDOW, OVERVIEW = 2, (2, 4), 2
-UNPROVEN = 0.1  # what a picture counts whose answer does not come out right from what the passes show
+UNPROVEN = 0.1  # weight of a picture whose answer stays wrong after all passes
 
 
 class Credit(NamedTuple):
-    """shares: (B, rows, cols) of each picture's credit, 1 in all; 0 where looking closer gained nothing. weights: (B,),
-    1 where the answer came out right."""
+    """Credit of pictures. shares: (B, rows, cols), sum 1; 0 where looking closer gained nothing. weights: (B,), 1 if
+    the answer was right."""
 
     shares: Tensor
     weights: Tensor
@@ -157,12 +157,12 @@ class Credit(NamedTuple):
 
 @torch.no_grad()
 def pass_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 2048) -> Credit:
-    """Look again and again where the right answer becomes likeliest, and credit the ground that was looked at.
+    """Look repeatedly where the right answer becomes likeliest, and credit the regions looked at.
 
-    The first look is coarse. Then, for each place, two passes: every window of the picture is shown beside what was
-    seen before, and of the best one every smaller window. What a place gains in the answer's log-likelihood is known
-    behind its second pass; credit falls by a tenth for every step back (`returns_to_go`). Within a pass it is spread
-    over the windows by how likely the answer is from each."""
+    The first look is coarse. Then two passes follow for each place: every window of the picture is shown in addition to
+    earlier ones, then every smaller window of the best one. The gain of a place in the answer's log-likelihood is known
+    after its second pass; credit falls by a tenth for every step back (`returns_to_go`). Within a pass it is spread
+    over the windows by the likelihood of the answer from each."""
     rows, cols = (side // CELL for side in asked.pictures.shape[2:])
     device, number = asked.pictures.device, len(asked.pictures)
     high, wide = min(WINDOW[0], rows), min(WINDOW[1], cols)
@@ -175,7 +175,7 @@ def pass_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 2048) 
     seen = F.pad(seen, (0, 1), value=OVERVIEW).expand(number, 1, -1, -1)
 
     def shown(several: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, W, 4) windows of one size, each beside what was seen → log-likelihoods and right answers (B, W)."""
+        """Read windows (B, W, 4) of one size, each with all seen before → log-likelihoods and right answers (B, W)."""
         leaves = torch.cat([seen.expand(-1, several.shape[1], -1, -1), window_leaves(several)], 2)
         found = judge(model, asked, leaves, most)
         return found.log_likelihood * said, found.right
@@ -204,7 +204,7 @@ def pass_credit(model: PreTrainedModel, asked: AskedPictures, most: int = 2048) 
 
 
 def likely_ground(windows: Tensor, logs: Tensor, rows: int, cols: int) -> Tensor:
-    """Windows (B, W, 4) and the answer's log-likelihood from each (B, W) → (B, rows, cols): where it is seen."""
+    """Return where the answer is seen, (B, rows, cols), from windows (B, W, 4) and its log-likelihoods (B, W)."""
     top, left, bottom, right = (side[..., None] for side in windows.unbind(-1))
     row, col = torch.arange(rows, device=logs.device), torch.arange(cols, device=logs.device)
     down, across = ((row >= top) & (row < bottom)).to(logs), ((col >= left) & (col < right)).to(logs)
@@ -213,30 +213,30 @@ def likely_ground(windows: Tensor, logs: Tensor, rows: int, cols: int) -> Tensor
 
 
 def shares_of(truth: Tensor) -> Tensor:
-    """(B, rows, columns) in {0, 1} → each place's share of what its picture needs."""
+    """Normalise (B, rows, columns) in {0, 1} to shares of each picture."""
     return truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
 
 
 def share_loss(log_mass: Tensor, shares: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Cross-entropy of a map, given as the logarithm of its mass, against shares of what its picture needs."""
+    """Return the cross-entropy of a map, given as the logarithm of its mass, against shares of each picture."""
     each = -(shares.flatten(1) * log_mass.flatten(1).log_softmax(1)).sum(1)
     return (each if weights is None else each * weights).mean()
 
 
 # ---- own records with answers only -----------------------------------------------------------------------------------
 
-# Cells across of the windows that the reader is shown; at `mini`'s type a cell holds two characters or more.
+# Widths in cells of the windows shown to the reader; at `mini`'s type size a cell holds two characters or more.
 WIDTHS = (4, 12)
 NOTHING = -20.0  # the log-likelihood of an answer on blank paper
-BLANK = 16  # of 255: a cell whose pixels differ by less is blank
-# What a cell of a window costs, in the answer's log-likelihood; and the share of all likelihood that must lie on
-# windows that meet the best one.
+BLANK = 16  # difference (of 255) below which a cell is blank
+# Cost of a cell of a window, in the answer's log-likelihood; and the share of all likelihood that must lie on windows
+# that touch the best one.
 CELL_PRICE, SURE = 0.5, 0.5
-LEAST_GAIN = 0.1  # of a picture's passes together, in the answer's log-likelihood; less than that is noise
+LEAST_GAIN = 0.1  # minimum gain of a picture's passes together, in the answer's log-likelihood; less is noise
 
 
 class Creditor:
-    """Records → the same with boxes, each found once. likelihood: of the right answers, mean over those asked."""
+    """Find boxes for records, each once. likelihood: of the right answers, mean over those asked."""
 
     def __init__(self, reader: str, device: torch.device) -> None:
         self.reader = load_reader(reader, device)
@@ -252,16 +252,16 @@ class Creditor:
 
     @property
     def likelihood(self) -> float:
-        """Geometric mean over the characters of the answers."""
+        """Return the geometric mean over the characters of the answers."""
         return float(np.exp(np.mean([log for _, log in self.found.values()]))) if self.found else 0.0
 
 
 def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
-    """(K, 4) box in 0–1 of the cells from which, and from nothing else, the answer is likeliest, and its mean
-    log-likelihood there. No box where several places would do.
+    """Return a box (K, 4) in 0–1 of the cells from which alone the answer is likeliest, and its mean log-likelihood
+    there. No box if several places would do.
 
-    Windows of two rows, as wide as the answer may be long, are each shown alone, all over the picture. Of the best one
-    every smaller window is tried, and cells are left out as long as the answer does not lose more than they cost."""
+    Shows windows of two rows, as wide as the answer may be long, one by one, all over the picture. Then tries every
+    smaller window of the best one, and drops cells while the answer loses no more than they cost."""
     device = next(reader.parameters()).device
     rows, cols = (max(1, round(side / CELL)) for side in pixels.shape[:2])
     picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(device)
@@ -273,7 +273,7 @@ def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer
     said = len(answer) + 1  # and the end of the turn
 
     def worth(windows: np.ndarray) -> np.ndarray:
-        """(W, 4) windows of one size → (W,): log-likelihood of the whole answer, each of them seen alone."""
+        """Return the log-likelihood (W,) of the whole answer from windows (W, 4) of one size, each seen alone."""
         leaves = window_leaves(torch.from_numpy(windows)).to(device)[None]
         return judge(reader, batch, leaves).log_likelihood[0].float().cpu().numpy() * said
 
@@ -297,20 +297,20 @@ def window_boxes(reader: PreTrainedModel, pixels: np.ndarray, query: str, answer
 
 
 def marked_cells(picture: Tensor) -> np.ndarray:
-    """(rows, cols) bool: where (1, 3, H, W) bytes are not all alike; on blank paper there is nothing to read."""
+    """Return a mask (rows, cols) of the cells of (1, 3, H, W) uint8 that are not blank."""
     grey = picture.float().mean(1, keepdim=True)
     spread = F.max_pool2d(grey, CELL) + F.max_pool2d(-grey, CELL)
     return (spread[0, 0] > BLANK).cpu().numpy()
 
 
 def windows_at(tops: np.ndarray, lefts: np.ndarray, high: int, wide: int) -> np.ndarray:
-    """(W, 4) top, left, bottom, right in cells: a window of this size at each of the places."""
+    """Return windows (W, 4) top, left, bottom, right in cells: one of this size at each of the places."""
     top, left = (grid.ravel() for grid in np.meshgrid(tops, lefts, indexing="ij"))
     return np.stack([top, left, top + high, left + wide], 1)
 
 
 def windows_inside(window: np.ndarray) -> list[np.ndarray]:
-    """(W, 4) for each size: every window of that size inside one."""
+    """Yield windows (W, 4) for each size: every window of that size inside one."""
     top, left, bottom, right = window.tolist()
     return [
         windows_at(np.arange(top, bottom - high + 1), np.arange(left, right - wide + 1), high, wide)
@@ -320,7 +320,7 @@ def windows_inside(window: np.ndarray) -> list[np.ndarray]:
 
 
 def window_leaves(windows: Tensor) -> Tensor:
-    """(…, 4) windows of one size → (…, N, 3) their cells, in raster order."""
+    """Return the cells (…, N, 3) of windows (…, 4) of one size, in raster order."""
     high, wide = (windows[..., 2:] - windows[..., :2]).flatten(0, -2)[0].tolist()
     cells = torch.cartesian_prod(*(torch.arange(side, device=windows.device) for side in (high, wide)))
     return F.pad(windows[..., None, :2] + cells, (0, 1))

@@ -1,8 +1,8 @@
-"""One's own pictures: records of image, question, answer, and boxes or words where there are any, checked and split.
+"""Read, check and split your own records: image, question, answer, and optionally boxes or words.
 
-A folder with records.jsonl (as `needle --export` and `pages` write it), a .jsonl file, or a .parquet file (image: a
-path, or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. What
-cannot be used is reported once, with its line, and skipped.
+Takes a folder with records.jsonl (as `needle` and `pages` write it), a .jsonl file, or a .parquet file (image: a path,
+or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. Unusable
+records are reported once, with their lines, and skipped.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from arr_coc.pictures.words import Words, as_words
 from arr_coc.texture.type_height import view_size
 
 RECORDS = "records.jsonl"
-SHOWN = 20  # bad records that are listed one by one
-HELD = 256  # decoded pictures that are kept in memory
-# A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
+SHOWN = 20  # maximum number of bad records to list
+HELD = 256  # maximum number of decoded pictures in memory
+# A box may exceed the picture by this much (rounding); more is an error, mostly pixels instead of shares.
 ROUNDING = 0.005
-THINNEST = 1e-5  # records are written with few digits: a box must not vanish between two readings
+THINNEST = 1e-5  # records are written with few digits; a box must not vanish when they are read again
 MOST_MARKED = 0.9  # boxes over so much of a picture leave one class only
-MOST_PLACES = 3  # an answer that stands at more places tells nothing about where to look
+MOST_PLACES = 3  # an answer that occurs at more places does not show where to look
 HELD_OUT = 0.2
 NEEDED = {"boxes": "boxes", "outcomes": "answer", "words": "answer, and words (or OCR) among which it stands"}
 
 
 @dataclass(frozen=True)
 class OwnRecord:
-    """line: where it stands in its file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of the
-    answer and of what identifies it. words: as `as_words` takes them. picture: a hash of its bytes."""
+    """A record. line: its number in the file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of
+    the answer and of what identifies it. words: in any form of `as_words`. picture: a hash of its bytes."""
 
     line: int
     image: Path | bytes
@@ -59,7 +59,7 @@ class OwnRecord:
 
     @property
     def pixels(self) -> np.ndarray:
-        """(H, W, 3) uint8, at most as large as a scorer reads it."""
+        """Load the picture, (H, W, 3) uint8, at most as large as a scorer reads it."""
         return pixels_of(self.image)
 
 
@@ -74,14 +74,14 @@ def tell_aside(line: str) -> None:
 
 @dataclass(frozen=True)
 class OwnData:
-    """What a file holds: usable records, and those that are not, with the reason."""
+    """The contents of a file: usable records, and the reasons why others are unusable."""
 
     path: Path
     records: tuple[OwnRecord, ...]
     bad: tuple[Bad, ...] = ()
 
     def tell(self, say: Callable[[str], None] = tell_aside) -> None:
-        """The bad records, once, with their lines."""
+        """Yield lines that report the bad records."""
         if self.bad:
             say(f"{self.path}: {len(self.bad)} of {len(self.bad) + len(self.records)} records are skipped")
             for line, why in self.bad[:SHOWN]:
@@ -91,7 +91,7 @@ class OwnData:
 
 
 def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
-    """(line, what stands there: a mapping, or the `ValueError` of a line that is no JSON) of a folder or a file."""
+    """Yield (line, entry) of a folder or file; the entry is a mapping, or a `ValueError` if it is no JSON."""
     found = file_of(path)
     if found.suffix == PARQUET:
         for number, row in read_rows(found):
@@ -111,7 +111,7 @@ def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def file_of(path: str | Path) -> Path:
-    """The file of records that a user names: itself, or records.jsonl or a .parquet in a folder."""
+    """Return the file of records for a path: the file itself, or records.jsonl or a .parquet in a folder."""
     path = Path(path)
     if os.path.isdir(path):
         several = [path / RECORDS] if (path / RECORDS).is_file() else sorted(path.glob("*.parquet"))
@@ -126,7 +126,7 @@ def file_of(path: str | Path) -> Path:
 
 
 def parse_record(number: int, entry: object, folder: Path) -> OwnRecord:
-    """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
+    """Convert an entry to a record, or raise `InputError` with the reason. Does not open the picture."""
     if not isinstance(entry, Mapping):
         raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
     query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
@@ -151,13 +151,13 @@ def _image(value: object, folder: Path) -> Path | bytes:
     found = image_of(value, folder)
     if found is None:
         raise InputError("the record names no picture (image)")
-    if isinstance(found, Path) and not os.path.isfile(found):  # a name may be longer than any file's
+    if isinstance(found, Path) and not os.path.isfile(found):  # the name may be too long for a file
         raise InputError(f"there is no picture {str(value)[:200]}")
     return found
 
 
 def _boxes(value: object, name: str) -> np.ndarray:
-    """(K, 4) float64, refused where one is no ground of the picture."""
+    """Return boxes (K, 4) float64; refuse those outside the picture."""
     try:
         boxes = np.array(value if value is not None else [], dtype=np.float64).reshape(-1, 4)
     except (TypeError, ValueError, OverflowError) as error:
@@ -178,7 +178,7 @@ def pixels_of(image: Path | bytes) -> np.ndarray:
 
 
 def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    """Boxes (K, 4) in 0–1 → (rows, cols) float32: how much of each cell they cover, at most all of it."""
+    """Return the share of each cell, (rows, cols) float32, that boxes (K, 4) in 0–1 cover."""
     x0, y0, x1, y1 = boxes.reshape(-1, 4).T[:, :, None]
     left, top = np.arange(cols) / cols, np.arange(rows) / rows
     across = np.clip(np.minimum(x1, left + 1 / cols) - np.maximum(x0, left), 0, None) * cols
@@ -187,7 +187,7 @@ def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:
 
 
 def found_places(words: Words, answer: str) -> list[np.ndarray]:
-    """Boxes (4,) of every run of words that spells the answer, whatever its case, spaces and marks at the ends."""
+    """Return boxes (4,) of every run of words that spells the answer, ignoring case, spaces and marks at the ends."""
     wanted = spelt(answer)
     if not wanted:
         return []
@@ -206,18 +206,18 @@ def found_places(words: Words, answer: str) -> list[np.ndarray]:
 
 
 def spelt(text: str) -> str:
-    """What two spellings of one answer share: no spaces, no capitals, no marks at its ends."""
+    """Normalise the spelling of an answer: no spaces, no capitals, no marks at its ends."""
     return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
 
 
 def read_own(path: str | Path, source: str = "boxes", *, say: Callable[[str], None] = tell_aside) -> OwnData:
-    """The records that can be learned from, the others reported once by `say`.
+    """Return the usable records, and report the others once by `say`.
 
-    source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
-    stands ("words": those of the record, else by OCR), from which its boxes are made."""
+    source: what each needs: boxes; an answer ("outcomes"); or an answer and words that contain it ("words": those of
+    the record, else by OCR), from which boxes are made."""
     file = file_of(path)
     several = list(entries(file))
-    # OCR holds one engine; else pictures are decoded side by side.
+    # OCR has one engine; otherwise pictures are decoded in parallel.
     with ThreadPoolExecutor(1 if source == "words" else None) as pool:
         checked = list(pool.map(lambda one: _checked(*one, file.parent, source), several))
     data = OwnData(
@@ -228,13 +228,13 @@ def read_own(path: str | Path, source: str = "boxes", *, say: Callable[[str], No
     data.tell(say)
     if not data.records:
         raise InputError(
-            f"{path} holds no record that can be used (of {len(checked)}); each needs image, query and {NEEDED[source]}"
+            f"{path} has no usable record (of {len(checked)}); each needs image, query and {NEEDED[source]}"
         )
     return data
 
 
 def _checked(number: int, entry: object, folder: Path, source: str) -> OwnRecord | Bad:
-    """The record with its picture looked at, and its boxes where words give them; or what is wrong with it."""
+    """Return the record, with its picture checked and boxes from its words, or the reason why it is unusable."""
     try:
         record = parse_record(number, entry, folder)
         raw = record.image if isinstance(record.image, bytes) else record.image.read_bytes()
@@ -259,7 +259,7 @@ def _check_boxes(record: OwnRecord) -> None:
 
 
 def _placed(record: OwnRecord, picture: Picture) -> OwnRecord:
-    """The record with the boxes of the words that spell its answer."""
+    """Return the record with the boxes of the words that spell its answer."""
     words = ocr_words(picture.pixels) if record.words is None else as_words(record.words, picture.size)
     places = found_places(words, record.answer)
     if not places:
@@ -272,10 +272,10 @@ def _placed(record: OwnRecord, picture: Picture) -> OwnRecord:
 def split_by_picture(
     records: Sequence[OwnRecord], share: float = HELD_OUT, seed: int = 0
 ) -> tuple[list[OwnRecord], list[OwnRecord]]:
-    """(to learn from, held out): every picture, by its content, is on one side only, whatever its name and order."""
+    """Split into (training, held out): by the content of pictures, so that each is on one side only."""
     pictures = sorted({record.picture for record in records})
     if len(pictures) < 2:
-        raise InputError(f"{len(pictures)} picture cannot be split into some to learn from and some held out; give 2")
+        raise InputError(f"{len(pictures)} picture cannot be split into training and held-out ones; give 2")
     order = sorted(pictures, key=lambda one: hashlib.sha256(f"{seed} {one}".encode()).digest())
     apart = set(order[: min(len(order) - 1, max(1, round(share * len(order))))])
     return (
@@ -285,8 +285,8 @@ def split_by_picture(
 
 
 def write_records(path: Path, records: Iterable[OwnRecord]) -> None:
-    """Records as a .jsonl file that `read_own` and `bench real` read, wherever it lies; pictures stay where they are,
-    those of a parquet file are written beside it."""
+    """Write records as a .jsonl file for `read_own` and `bench real`; pictures stay where they are, those of a parquet
+    file are written next to it."""
     lines = []
     for record in records:
         image = record.image

@@ -1,7 +1,7 @@
-"""Pictures of Needle World to learn from, and where every glyph stands in them, for the dense auxiliary target.
+"""Draw training pictures of Needle World, with the places of all glyphs for a dense auxiliary target.
 
-A linear head on each visual token says which character stands in each of the 4×8 sub-cells of its leaf. Reading then
-has a signal in every token from the first step; without one, runs never left chance.
+A linear head on each visual token predicts the character in each of the 4×8 sub-cells of its leaf. This gives every
+token a signal from the first step; without it, training never left chance.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out
 from ..worlds.needle.scene import NeedleScene
 
-# Rows and columns of sub-cells in a leaf. Letters are narrower than they are high: of those of drawn pages, square
-# sub-cells of 8 pixels hold a quarter that share theirs with another, these 2 in 100.
+# Rows and columns of sub-cells in a leaf. Letters are narrower than high: on drawn pages, a quarter of the letters
+# share a square sub-cell of 8 pixels with another, 2 in 100 share one of these.
 SUB_ROWS, SUB_COLS = 4, 8
 SUBCELLS = SUB_ROWS * SUB_COLS
 # Pixels of a sub-cell at level 0.
 SUB_HEIGHT, SUB_WIDTH = CELL // SUB_ROWS, CELL // SUB_COLS
-# Type below this many pixels at the leaf's own resolution is not asked for: it cannot be read there.
+# Type below this size in pixels, at the leaf's own resolution, is ignored: it cannot be read there.
 LEGIBLE = 6
 IGNORE = -100
-# Deepest level of detail on which glyphs are asked for.
+# Coarsest level with targets for glyphs.
 READING_LEVELS = 2
-# What a picture's things are where nobody wrote them down.
+# The things of a picture without labels.
 UNKNOWN = 255
 
 
 @dataclass(frozen=True)
 class Glyphs:
-    """Every glyph of every picture: y, x (pixels of its middle), character and type size, each (B, G) int64."""
+    """Every glyph of every picture: y, x (pixels of its centre), character and type size, each (B, G) int64."""
 
     y: Tensor
     x: Tensor
@@ -49,8 +49,8 @@ class Glyphs:
 def every_family(
     number: int, size: tuple[int, int], seed: int, split: str, *, device: torch.device | str = "cpu", at_once: int = 0
 ) -> Iterator[NeedleBatch]:
-    """`number` pictures in equal parts of every family, a few more where they do not divide: a family as one batch, or
-    as batches of at most `at_once`."""
+    """Draw `number` pictures in equal parts of every family (rounded up): a family as one batch, or as batches of at
+    most `at_once`."""
     each = -(-number // len(FAMILIES))
     for family in FAMILIES:
         for start in range(0, each, at_once or each):
@@ -61,7 +61,7 @@ def every_family(
 def render_glyphs(
     family: str, number: int, size: tuple[int, int], seed: int, split: str, device: torch.device | str, start: int
 ) -> tuple[NeedleBatch, Glyphs]:
-    """`needle.render`, and where every glyph stands."""
+    """Draw by `needle.render`, and return the places of all glyphs."""
     knobs, device = as_difficulty(None, size), torch.device(device)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
@@ -71,7 +71,7 @@ def render_glyphs(
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:
-    """Every glyph of a scene that is inside the picture; the others have character 0."""
+    """Return every glyph of a scene; those outside the picture have character 0."""
     text = scene.text
     y, x = text.middles()
     there = (text.ids > 0) & (text.ids != SPACE) & (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
@@ -80,10 +80,10 @@ def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:
 
 
 def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
-    """(B, rows, cols) int64: the character in each sub-cell of the picture at 1 / 2**depth of its resolution.
+    """Return the character in each sub-cell of the picture at 1 / 2**depth of its resolution, (B, rows, cols) int64.
 
-    0 for none, −100 for "do not ask": too small, or two in one sub-cell. Coarse leaves at the edge reach beyond the
-    picture: the board has one more leaf of blank ground on each side.
+    0 for none, −100 for "ignore": too small, or two in one sub-cell. Coarse leaves at the edge exceed the picture, so
+    the board has one blank leaf more on each side.
     """
     there = glyphs.character > 0
     legible = there & (glyphs.size >> depth >= LEGIBLE)
@@ -95,8 +95,8 @@ def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
 def on_board(
     glyphs: Glyphs, size: tuple[int, int], depth: int, values: Tensor, there: Tensor, how: str | None = None
 ) -> Tensor:
-    """(B, rows, cols) int64: a value (B, G) of every glyph that is there in its sub-cell, of several any or their sum;
-    0 where there is none."""
+    """Scatter a value (B, G) of every glyph into its sub-cell, (B, rows, cols) int64; of several, any or their sum; 0
+    if there is none."""
     high, wide = SUB_HEIGHT << depth, SUB_WIDTH << depth
     rows, cols = -(-size[0] // high) + SUB_ROWS, -(-size[1] // wide) + SUB_COLS
     number, nowhere = len(glyphs.y), rows * cols
@@ -108,7 +108,7 @@ def on_board(
 
 
 def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
-    """Boards of depth 0, 1, … and leaves (B, N, 3) → (B, N, 32) int64: what each sub-cell of each leaf holds."""
+    """Return the contents of each sub-cell of leaves (B, N, 3), (B, N, 32) int64, from boards of depth 0, 1, …"""
     batch, number = leaves.shape[:2]
     row, col, level = leaves.unbind(-1)
     down, across = (torch.arange(number, device=leaves.device) for number in (SUB_ROWS, SUB_COLS))
@@ -124,8 +124,8 @@ def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
 
 
 def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1, and not
-    in pictures of which nobody knows (`UNKNOWN`)."""
+    """Return the things in each leaf (B, N, classes) from (B, rows, cols, classes), and a mask (B, N) of targets:
+    levels 0 and 1, only in pictures with labels (not `UNKNOWN`)."""
     batch, rows, cols, classes = things.shape
     row, col, level = leaves.unbind(-1)
     flat = things.view(batch, rows * cols, classes)
@@ -143,7 +143,7 @@ def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> Tensor:
-    """`things` of pictures of which nobody wrote them down."""
+    """Return `things` of pictures without labels."""
     shape = number, size[0] // CELL, size[1] // CELL, len(CELL_CLASSES) - FIRST_COLOUR
     return torch.full(shape, UNKNOWN, dtype=torch.uint8, device=device)
 
@@ -151,7 +151,7 @@ def unknown_things(number: int, size: tuple[int, int], device: torch.device) -> 
 # ----------------------------------------------------------------------------------------------------------------------
 # Small changes of a picture that leave its text legible: bolder, lighter or softer strokes, more or less light.
 #
-# There are few typefaces to train on and others to be read later; strokes of any weight and sharpness stand in for
+# There are few typefaces to train on and others to read later; strokes of any weight and sharpness stand in for
 # them.
 
 # Shares of the pictures that become lighter, bolder or softer; the rest keep their strokes.
@@ -161,10 +161,10 @@ STRONGEST = 0.6
 
 @torch.no_grad()
 def vary(pictures: Tensor, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
-    """(B, 3, H, W) uint8 → the same pictures, each changed in its own way, uint8.
+    """Vary pictures (B, 3, H, W) uint8, each in its own way.
 
-    The first of them become lighter, the next bolder, the next softer: they were drawn in any order, and what a picture
-    does not become need not be worked out for it.
+    The first become lighter, the next bolder, the next softer: pictures come in random order, and each change is only
+    computed for its pictures.
     """
     number, device = len(pictures), pictures.device
     how_much, light, contrast = torch.rand(3, number, 1, 1, 1, generator=generator, device=device).to(dtype)
@@ -183,7 +183,7 @@ def vary(pictures: Tensor, generator: torch.Generator, dtype: torch.dtype = torc
 
 
 def spread(pixels: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """(B, 3, H, W): the brightest or darkest of every pixel and its neighbours to the right and below."""
+    """Return the brightest or darkest of every pixel and its neighbours to the right and below, (B, 3, H, W)."""
     for axis in (3, 2):
         beside = torch.cat([pixels.narrow(axis, 1, pixels.shape[axis] - 1), pixels.narrow(axis, -1, 1)], axis)
         pixels = change(pixels, beside)
@@ -191,7 +191,7 @@ def spread(pixels: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor
 
 
 def softened(pixels: Tensor) -> Tensor:
-    """(B, 3, H, W): the mean of three by three pixels."""
+    """Return the mean of three by three pixels, (B, 3, H, W)."""
     for axis in (3, 2):
         length = pixels.shape[axis]
         before = torch.cat([pixels.narrow(axis, 0, 1), pixels.narrow(axis, 0, length - 1)], axis)

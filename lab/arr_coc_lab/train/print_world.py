@@ -1,12 +1,11 @@
-"""Printed pages for the reader without end: drawn on the device, with every letter's place and questions.
+"""Draw any number of printed pages for the reader, on the device, with every letter's place and questions.
 
     world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)
     batch = world.render(64, (512, 512), start)                     # a ReaderBatch with three questions a picture
-    judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # faces that were held out, another mixture
+    judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # held-out typefaces, another mixture
 
-`scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
-seed and a split is the same whatever the batch and the device. Type sizes are ems in pixels, from 6 to 64, even in
-their logarithm.
+`scripts/build_print_atlas.py` makes the atlas; None uses the typefaces of Needle World. Picture i of a seed and split
+is the same for every batch and device. Type sizes are ems in pixels, from 6 to 64, uniform in their logarithm.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from .pictures import Glyphs, unknown_things
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
 
 ANSWER = 40
-NAMED = 40  # letters of a label in a question
+NAMED = 40  # maximum letters of a label in a question
 SPLITS = ("train", "val")
 
 
 class Printed(NamedTuple):
-    """Drawn pictures and all that is known about them. pixels: (B, 3, H, W) uint8. runs, extent: the text before wear.
-    family: (B,). wear: how they were worn."""
+    """Drawn pictures with their ground truth. pixels: (B, 3, H, W) uint8. runs, extent: the text before wear. family:
+    (B,). wear: how they were worn."""
 
     pixels: Tensor
     sheet: Sheet
@@ -54,14 +53,14 @@ class Printed(NamedTuple):
     wear: PrintWear
 
     def boxes(self, atlas: PrintAtlas) -> Tensor:
-        """(B, G, 4) float32: every letter's ink in pixels of the picture, in the order of `glyphs`."""
+        """Return every letter's ink box in pixels of the picture, (B, G, 4) float32, in the order of `glyphs`."""
         return self.wear.moved_boxes(self.runs.boxes(atlas).flatten(1, 2))
 
 
 class PrintWorld:
-    """atlas: the file of `scripts/build_print_atlas.py`, or None. share: how many of all pictures are printed pages,
-    about. split: "train", or "val" with the faces that were held out. smallest: least em in pixels. layouts: pages of
-    Office World."""
+    """Draws pages. atlas: the file of `scripts/build_print_atlas.py`, or None. share: of printed pages among the
+    pictures. split: "train", or "val" with held-out typefaces. smallest: minimum em in pixels. layouts: pages of Office
+    World."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class PrintWorld:
 
     @torch.no_grad()
     def render(self, number: int, size: tuple[int, int], start: int | Tensor) -> ReaderBatch:
-        """Pictures `start` … with three questions each."""
+        """Draw pictures from number `start` on, with three questions each."""
         with torch.autocast(self.device.type, enabled=False):
             draws, printed = self.printed(number, size, start)
             asked = self.asked(draws, printed, size)
@@ -95,7 +94,7 @@ class PrintWorld:
     def printed(
         self, number: int, size: tuple[int, int], start: int | Tensor, worn: bool = True
     ) -> tuple[FloatDraws, Printed]:
-        """The pictures with all that is known about them. worn: as scanners and cameras leave them."""
+        """Draw pictures with their ground truth. worn: with the wear of scanners and cameras."""
         index = torch.arange(number, device=self.device) + start
         draws = FloatDraws.of(self.seed, self.split, "print/pages", index)
         stage = PrintStage(draws, *size, self.atlas, self.faces, self.common, self.smallest)
@@ -126,7 +125,7 @@ class PrintWorld:
         return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, self.layouts.family_of(which), wear)
 
     def asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
-        """Three questions about every picture; where fewer can be asked, the first one again."""
+        """Make three questions about every picture; if fewer are possible, repeat the first."""
         facts, runs = printed.sheet.facts, printed.runs
         answer = spans(runs, printed.extent, facts.answer, facts.answer_from, facts.answer_words)
         label = spans(runs, printed.extent, facts.label, facts.label * 0, facts.label_words)
@@ -136,7 +135,7 @@ class PrintWorld:
         wordings = draws.bits("wording", facts.group.shape[1])
 
         def visible(slot: Tensor, letters: Tensor) -> Tensor:
-            """(B, F) bool: the slot is there, and all these letters are in the picture."""
+            """Return a mask (B, F): the slot exists, and all its letters are in the picture."""
             seen = shown[rows, slot.clamp_min(0)] | ~letters
             return seen.all(-1) & letters.any(-1) & runs.there[rows, slot.clamp_min(0)]
 
@@ -144,12 +143,12 @@ class PrintWorld:
         valid &= (facts.second < 0) | visible(facts.second, second.letters)
         length, named = (answer.ids > 0).sum(-1), (label.ids > 0).sum(-1)
         valid &= (length <= ANSWER) & (named <= NAMED) & ((second.ids > 0).sum(-1) * (facts.second >= 0) <= NAMED)
-        # What a question names must be named once: no other text may begin so, for a line known by its beginning.
+        # The text that a question names must be unique: no other text may begin like a line named by its beginning.
         by_start = (facts.group == GROUP["line"]) | (facts.group == GROUP["next"])
         named_once = unique_start(runs, facts.label, 8) | ~by_start
         named_once &= unique_start(runs, facts.label, 24) | by_start
         valid &= named_once & ((facts.second < 0) | unique_start(runs, facts.second.clamp_min(0), 24))
-        # What follows must be more than what was named.
+        # The text that follows must be longer than the one named.
         valid &= ~by_start | (named + 1 < runs.spoken[rows, facts.label])
         order = torch.where(valid, draws.bits("question", facts.group.shape[1]), 1 << 40).argsort(dim=1)[:, :QUESTIONS]
         order = torch.where(valid.gather(1, order), order, order[:, :1])
@@ -161,7 +160,7 @@ class PrintWorld:
         def of(values: Tensor) -> Tensor:
             return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1]))
 
-        # Where nothing can be asked, the answer is what is there: nothing.
+        # A picture without a possible question has an empty answer.
         nothing = constant([IDS["-"], *[0] * (ANSWER - 1)], self.device)
         answers = torch.where(good[:, None, None], of(answer.ids)[..., :ANSWER], nothing)
         named_by = (of(label.ids)[..., :NAMED], of(second.ids)[..., :NAMED])
@@ -187,14 +186,14 @@ class PrintWorld:
 
 
 def small_type(runs: Runs) -> Tensor:
-    """(B,) ems that nine of ten of a picture's lines reach."""
+    """Return the em (B,) that nine of ten of a picture's lines reach."""
     order = torch.where(runs.there, runs.em, 1e6).sort(1).values
     tenth = runs.there.sum(1, keepdim=True) // 10
     return order.gather(1, tenth)[:, 0].clamp(6, 64)
 
 
 def unique_start(runs: Runs, slot: Tensor, letters: int) -> Tensor:
-    """(B, F) bool: no other piece of text begins with the same letters."""
+    """Return a mask (B, F): no other piece of text begins with the same letters."""
     said = torch.arange(letters, device=slot.device) < runs.spoken[..., None]
     value = lower_case(runs.ids[..., :letters]) * said * scattered(torch.arange(letters, device=slot.device))
     value = value.sum(-1) * runs.there
@@ -203,7 +202,7 @@ def unique_start(runs: Runs, slot: Tensor, letters: int) -> Tensor:
 
 
 def paper_of(draws: FloatDraws) -> Tensor:
-    """(B, 3) in 0–1: white, some cream, some coloured."""
+    """Draw paper colours (B, 3) in 0–1: white, some cream, some coloured."""
     level = draws.uniform("paper/level", 0.93, 1.0)
     tint = torch.cat([draws.uniform(f"paper/{c}", 0.8, 1.0) for c in "rgb"], 1)
     kind = draws.integers("paper/kind", 0, 100)

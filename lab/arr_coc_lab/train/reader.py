@@ -1,4 +1,4 @@
-"""One reading step: pictures and leaves through `mini`, with its losses. Works from transformers 5.17 on."""
+"""A training step of the reader: pictures and leaves through `mini`, with its losses. Needs transformers >= 5.17."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ POINTING = 128
 
 
 class DenseHeads(nn.Module):
-    """What each visual token holds: the character in each of its sub-cells, and the colours and things in it.
+    """Heads that predict the contents of each visual token: the character in each sub-cell, and colours and things.
 
-    The same is asked of the tower's patches before four of them are merged into a token: reading is a local matter, and
-    is learned sooner where it happens. Used in training only; the shipped model is the stock class.
+    The tower's patches have the same target before four of them are merged into a token: reading is local, and is
+    learned sooner there. Used in training only; the shipped model is the stock class.
     """
 
     def __init__(self, width: int) -> None:
@@ -57,33 +57,33 @@ class DenseHeads(nn.Module):
         self.spots = nn.Linear(width, SUBCELLS)
 
     def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (M, D) → (M, 32, characters), (M, things)."""
+        """Predict characters (M, 32, characters) and things (M, things) of tokens (M, D)."""
         embeds = self.norm(embeds)
         return self.glyphs(embeds).unflatten(-1, (SUBCELLS, -1)), self.things(embeds)
 
     def read_patches(self, patches: Tensor) -> Tensor:
-        """Patches (M·4, D) in merge-block order → (M, 32, characters), sub-cells in the order of the tokens'."""
+        """Predict characters (M, 32, characters) of patches (M·4, D) in merge-block order; sub-cells as for tokens."""
         glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, SUB_ROWS // 2, SUB_COLS // 2, NUMBER_OF_IDS)
         return glyphs.transpose(2, 3).reshape(-1, SUBCELLS, NUMBER_OF_IDS)
 
     def point(self, asking: Tensor, places: Tensor) -> Tensor:
-        """States at the end of the questions (Q, D) and of the visual tokens (Q, N, D) → log-probabilities (Q, N).
+        """Return log-probabilities (Q, N) by states of the question's end (Q, D) and the visual tokens (Q, N, D).
 
-        Which tokens a question is about: the language model learns sooner to find when half-way up it is asked where.
-        """
+        They say which tokens a question is about: the language model learns sooner to find with this target half-way
+        up."""
         query, key = self.point_from(self.point_norm(asking)), self.point_to(self.point_norm(places))
         return (torch.einsum("qd,qnd->qn", query, key) / POINTING**0.5).float().log_softmax(-1)
 
     def copy(self, saying: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """States while answering (Q, T, D) and of the visual tokens (Q, N, D) → from which token the next letter will
-        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 32)."""
+        """Predict the token from which the next letter is copied, log-probabilities (Q, T, N), and its sub-cell, logits
+        (Q, T, 32), by states while answering (Q, T, D) and of the visual tokens (Q, N, D)."""
         saying = self.point_norm(saying)
         query, key = self.copy_from(saying), self.copy_to(self.point_norm(places))
         return (query @ key.mT / POINTING**0.5).float().log_softmax(-1), self.spots(saying).float()
 
 
 class Reader(nn.Module):
-    """`mini` and the heads that it is trained with."""
+    """`mini` with the heads of its training."""
 
     def __init__(self, mini: PreTrainedModel, heads: DenseHeads) -> None:
         super().__init__()
@@ -92,12 +92,12 @@ class Reader(nn.Module):
 
 
 def normalise_pictures(pictures: Tensor) -> Tensor:
-    """uint8 → what `mini`'s image processor makes of it: [−1, 1]."""
+    """Normalise uint8 to [−1, 1], like `mini`'s image processor."""
     return pictures.to(torch.float32).div_(127.5).sub_(1)
 
 
 def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[VisualTokens, LeafBatch]:
-    """uint8 pictures (B, 3, H, W) and leaves (B, N, 3) → visual tokens."""
+    """Encode leaves (B, N, 3) of uint8 pictures (B, 3, H, W) to visual tokens."""
     grid = pictures.shape[2] // 32, pictures.shape[3] // 32
     batch = LeafBatch.equal(leaves, grid, int(leaves[..., 2].max()) + 1)
     return foveate(model, normalise_pictures(pictures), batch), batch
@@ -106,8 +106,8 @@ def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[Visua
 @dataclass(frozen=True)
 class AnswerReading:
     """loss: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
-    which for exact match is the same as greedy decoding). characters: (B,) share of them that is right behind true
-    ones."""
+    which for exact match equals greedy decoding). characters: (B,) share that is right after the true ones before
+    it."""
 
     loss: Tensor
     right: Tensor
@@ -115,7 +115,7 @@ class AnswerReading:
 
 
 def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerReading:
-    """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
+    """Compute loss and exact match of a batch; call it inside `dense_vision_attention(model)`; autocast is optional."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
     positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
@@ -128,12 +128,12 @@ def read(model: PreTrainedModel, batch: NeedleBatch, leaves: Tensor) -> AnswerRe
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """(M, 32, characters) and (M, 32) → cross entropy; blank ground counts little, −100 not at all."""
+    """Return the cross entropy of (M, 32, characters) and (M, 32); blank sub-cells count little, −100 not at all."""
     logits, classes = logits.float(), torch.arange(logits.shape[-1], device=logits.device)
-    # The right one by comparison instead of by its place: compiled, nothing as large as the logits is written twice.
+    # The right logit by comparison instead of indexing: compiled, this avoids a second tensor as large as the logits.
     wanted = torch.where(classes == target[..., None], logits, 0).sum(-1)
     written = target > 0
-    # A picture of small type has fifty times the letters of one of large type: none of the two may drown the other.
+    # A picture with small type has fifty times the letters of one with large type: neither may dominate.
     crowd = written.sum(-1, keepdim=True).clamp_min(1).float().rsqrt()
     weight = torch.where(written, crowd, torch.where(target == 0, BLANK_WEIGHT, 0.0))
     return ((logits.logsumexp(-1) - wanted) * weight).sum() / weight.sum().clamp_min(1)
@@ -141,15 +141,15 @@ def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
 
 @torch.no_grad()
 def glyphs_read(logits: Tensor, target: Tensor) -> Tensor:
-    """The share of the written sub-cells that were read right."""
+    """Return the share of written sub-cells that were read right."""
     written = target > 0
     return ((logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
 
 
 def pointing_loss(log_probabilities: Tensor, wanted: Tensor) -> Tensor:
-    """(…, N) and (…, N) bool → how surprised the pointer is that one of the wanted tokens is meant.
+    """Return the pointer's negative log-likelihood of the wanted tokens, from (…, N) and a mask (…, N).
 
-    Questions that need no place (how many, is there) or that no leaf shows are left out.
+    Ignores questions that need no place (how many, is there) or that no leaf shows.
     """
     meant = log_probabilities.masked_fill(~wanted, -1e4).logsumexp(-1)
     asked = wanted.any(-1)
@@ -157,9 +157,9 @@ def pointing_loss(log_probabilities: Tensor, wanted: Tensor) -> Tensor:
 
 
 def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
-    """(M, classes) logits, found (M, classes), may (M,) → cross entropy where it may be asked."""
+    """Return the cross entropy of logits (M, classes) and labels (M, classes) where the mask (M,) allows it."""
     logits, found = logits.float(), found.float()
-    # What is there is rare: it counts eight times.
+    # Positive labels are rare: they count eight times.
     each = F.binary_cross_entropy_with_logits(logits, found, weight=1 + 7 * found, reduction="none").mean(-1)
     return (each * may).sum() / may.sum().clamp_min(1)
 
@@ -169,8 +169,8 @@ def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
 
 
 class DenseLosses(NamedTuple):
-    """What stands in every token: its characters, its colours and things, the characters of single patches; and the
-    share of the characters read right."""
+    """Losses of the contents of every token: characters, colours and things, characters of single patches; and the
+    share of characters read right."""
 
     glyph: Tensor
     thing: Tensor
@@ -179,8 +179,8 @@ class DenseLosses(NamedTuple):
 
 
 class AnswerLosses(NamedTuple):
-    """answer: cross-entropy of the answers; right: (B·K,) bool. pointing: of pointing at what is meant. copying: of
-    telling where the next letter of the answer stands."""
+    """Losses of a step. answer: cross-entropy of the answers; right: (B·K,) bool. pointing: at the relevant tokens.
+    copying: of the place of the answer's next letter."""
 
     answer: Tensor
     right: Tensor
@@ -189,7 +189,7 @@ class AnswerLosses(NamedTuple):
 
 
 class ReaderLosses(NamedTuple):
-    """What one batch taught."""
+    """The losses of one batch."""
 
     dense: DenseLosses
     answers: AnswerLosses
@@ -201,8 +201,8 @@ class ReaderLosses(NamedTuple):
 
 
 class PictureWindow(NamedTuple):
-    """The canvas as a part of a larger picture that nobody sees: its first row and column there, and the rows and cols
-    of the whole, in level-0 cells. Leaves of a page of 2048 pixels then cost what those of the canvas cost."""
+    """The canvas as a part of a larger, imaginary picture: its first row and column there, and the rows and cols of the
+    whole, in level-0 cells. Leaves of a page of 2048 pixels then cost as much as those of the canvas."""
 
     top: int
     left: int
@@ -210,13 +210,13 @@ class PictureWindow(NamedTuple):
     cols: int
 
     def moved(self, leaves: Tensor) -> Tensor:
-        """Leaves (…, 3) of the canvas, where they lie in the larger picture."""
+        """Move leaves (…, 3) of the canvas to their place in the larger picture."""
         row, col, level = leaves.unbind(-1)
         return torch.stack([row + self.top, col + self.left, level], -1)
 
 
 def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
-    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
+    """Cut the patches of every look. levels: number of mip levels, one more than the coarsest leaf's level."""
     return [swift.cut_patches(batch.pictures, each.expand(len(batch), -1, -1), levels, dtype) for each in blocks]
 
 
@@ -228,12 +228,12 @@ def reader_losses(
     kept: Tensor | None = None,
     window: PictureWindow | None = None,
 ) -> ReaderLosses:
-    """Losses of B pictures with K questions each.
+    """Compute the losses of B pictures with K questions each.
 
-    blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
-    in the tower, and stand behind those of the look before in the prompt; (1, N, 3) where all pictures have the same.
-    patches: theirs, from `cut_blocks`. kept: (B, n), the tokens that the language model gets; all where None. window:
-    where the canvas lies in a larger picture.
+    blocks: leaves (B, N, 3) of one look or of several looks in order: the leaves of a look attend to each other in the
+    tower, and follow those of the look before in the prompt; (1, N, 3) if all pictures have the same. patches: of these
+    leaves, from `cut_blocks`. kept: (B, n), the tokens for the language model; None: all. window: the place of the
+    canvas in a larger picture.
     """
     core, batch_size = reader.mini.model, len(batch)
     window = window or PictureWindow(0, 0, *batch.grid)
@@ -252,7 +252,7 @@ def reader_losses(
     dense = dense_losses(reader, batch, shown, seen)
     answer, right, thought = answer_loss(core, seen, batch, leaves, window)
     said = batch.said.flatten(0, 1)[:, 1:]
-    # The token before the answer's first: it has read the whole question and nothing of the answer.
+    # The token before the answer's first one has read the whole question and nothing of the answer.
     last_read = said.to(torch.uint8).argmax(1)
     asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
     places = swift.each_question(thought.before[:, len(HEAD) : len(HEAD) + shown.shape[1]], batch.tails.shape[1])
@@ -262,13 +262,13 @@ def reader_losses(
 
 
 def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
-    """The leaves of all looks, one behind the other: (B, N, 3), or (1, N, 3) where every look is the same for all."""
+    """Join the leaves of all looks: (B, N, 3), or (1, N, 3) if every look is the same for all pictures."""
     most = max(len(each) for each in blocks)
     return torch.cat([each.expand(most, -1, -1) for each in blocks], 1)
 
 
 def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: PictureWindow) -> swift.Seen:
-    """All looks through the tower, one behind the other."""
+    """Encode all looks with the tower, in order."""
     grid = window.rows, window.cols
     looks = [
         swift.run_tower(core.visual, each, window.moved(leaves), grid)
@@ -288,8 +288,8 @@ def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: swift
 def dense_part(
     heads: DenseHeads, embeds: Tensor, patches: Tensor, target: Tensor, found: Tensor, may: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The numbers of `DenseLosses`. embeds: (M, D). patches: (4·M, D). target: (M, 32). found: (M, things) and may:
-    (M,), from `thing_targets`."""
+    """Compute `DenseLosses`. embeds: (M, D). patches: (4·M, D). target: (M, 32). found: (M, things) and may: (M,), from
+    `thing_targets`."""
     glyph_logits, thing_logits = heads(embeds)
     return (
         glyph_loss(glyph_logits, target),
@@ -300,12 +300,12 @@ def dense_part(
 
 
 def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """What every token of whole pictures (B, 3, H, W) names in its sub-cells: (B, N, 32) characters; and the leaves
-    (B, N, 3)."""
+    """Predict the characters (B, N, 32) in the sub-cells of every token of whole pictures (B, 3, H, W); return them
+    with the leaves (B, N, 3)."""
     rows, cols = pictures.shape[2] // 32, pictures.shape[3] // 32
     cells = torch.arange(rows * cols, device=pictures.device)
     leaves = torch.stack([cells // cols, cells % cols, torch.zeros_like(cells)], -1)[None]
-    # With gradients, though nobody wants them: what was compiled for the training serves here too.
+    # With gradients, though unused: this reuses the code compiled for the training.
     patches = swift.cut_patches(pictures, leaves.expand(len(pictures), -1, -1), 1, dtype)
     seen = see_blocks(reader.mini.model, [leaves], [patches], PictureWindow(0, 0, rows, cols))
     with torch.no_grad():
@@ -313,14 +313,14 @@ def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple
 
 
 def take_tokens(values: Tensor, which: Tensor) -> Tensor:
-    """(B, N, D), (B, n) → (B, n, D)."""
+    """Gather rows (B, n) of (B, N, D): (B, n, D)."""
     return values.gather(1, which[..., None].expand(-1, -1, values.shape[2]))
 
 
 def answer_loss(
     core: Any, seen: swift.Seen, batch: ReaderBatch, leaves: Tensor, window: PictureWindow
 ) -> tuple[Tensor, Tensor, swift.Thought]:
-    """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
+    """Return the cross entropy of the answers, a mask (B·K,) of right ones, and the language model's output."""
     thought = swift.run_language(core, seen, batch.heard, window.moved(leaves), (window.rows, window.cols))
     logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
@@ -330,7 +330,7 @@ def answer_loss(
 
 
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:
-    """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
+    """Return the copying loss: leaf and sub-cell of the next letter, from states (Q, T − 1, D) before each token."""
     spot = batch.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
     across = batch.size[1] // SUB_WIDTH
     y, x = spot // across, spot % across
@@ -347,9 +347,9 @@ def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBa
 
 
 def leaves_meant(targets: Tensor, leaves: Tensor) -> Tensor:
-    """Cells that a question needs (B, K, rows, cols) bool, leaves (B, N, 3) → (B·K, N) bool: leaves that hold one.
+    """Return a mask (B·K, N) of the leaves (B, N, 3) that hold a cell that a question needs, (B, K, rows, cols) bool.
 
-    Leaves coarser than level 2 are never meant: what they hold cannot be seen in them.
+    Leaves coarser than level 2 never count: their contents cannot be seen in them.
     """
     row, col, level = leaves.unbind(-1)
     found = torch.zeros(*targets.shape[:2], leaves.shape[1], dtype=torch.bool, device=leaves.device)

@@ -1,8 +1,8 @@
-"""What a reader learns from: pictures with questions, kept on the device, read a few times, then replaced.
+"""Training examples of the reader: pictures with questions, stored on the device, read a few times, then replaced.
 
-Rendering a picture costs about as much as reading it once. Each picture carries several questions and is read under
-another allocation every time, so looking at it a few times teaches nearly as much as a new one. Everything is stored in
-fixed sizes, so that taking examples out never makes the processor wait for the device.
+Rendering a picture costs about as much as reading it once. Each picture has several questions and is read with another
+allocation every time, so reading it a few times teaches nearly as much as a new one. Everything is stored in fixed
+sizes, so that drawing examples never makes the processor wait for the device.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, gly
 # questions about pages fit.
 TAIL = 88
 DO_NOT_ASK = 255
-# No crop of a page below this side: it would hold a few words.
+# Minimum side of a crop of a page: smaller ones would hold only a few words.
 SMALLEST_PAGE = 256
 
 
@@ -58,11 +58,11 @@ Batch = TypeVar("Batch", bound=TensorFields)
 class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
-    pictures: (P, 3, H, W) uint8. tails: (P, K, T) uint8 tokens of question and answer; heard: the same as the reader is
-    given them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question
-    needs. copied: (P, K, T) int32: where the letter of an answer stands that the picture shows, as the number of its
-    sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and 1, 255
-    for "do not ask". things: (P, rows, cols, classes).
+    pictures: (P, 3, H, W) uint8. tails: (P, K, T) uint8 tokens of question and answer; heard: the same with the errors
+    of `misheard`, the reader's input; said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that
+    a question needs. copied: (P, K, T) int32: the sub-cell (in raster order) of the letter of an answer that the
+    picture shows; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and 1, 255 for
+    "ignore". things: (P, rows, cols, classes).
     """
 
     pictures: Tensor
@@ -87,11 +87,11 @@ class ReaderBatch:
         return self.size[0] // CELL, self.size[1] // CELL
 
     def boards(self) -> list[Tensor]:
-        """The glyph boards as `board_targets` wants them."""
+        """Return the glyph boards for `board_targets`."""
         return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
 
     def one_question(self, which: Tensor) -> ReaderBatch:
-        """Only question `which` (P,) of each picture."""
+        """Return only question `which` (P,) of each picture."""
         row = torch.arange(len(self), device=which.device)
         names = ("tails", "heard", "said", "targets", "copied")
         return replace(self, **{name: getattr(self, name)[row, which][:, None] for name in names})
@@ -108,7 +108,7 @@ def render_reader_batch(
     difficulty: Difficulty | str | None = None,
     questions: int = 2,
 ) -> ReaderBatch:
-    """Training pictures `start` … of one family with their first `questions` questions."""
+    """Draw training pictures of one family from number `start` on, with their first `questions` questions."""
     split = "train"
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
@@ -132,8 +132,8 @@ def render_reader_batch(
 def reader_batch(
     pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, words: Sequence[Tensor] | None = None
 ) -> ReaderBatch:
-    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each. words: how they are
-    asked, where that is not as they were written."""
+    """Store pictures (P, 3, H, W) with their texts and things, and K questions about each. words: variants of the
+    questions, if they differ from the original text."""
     size = pictures.shape[2], pictures.shape[3]
     rows, cols = size[0] // CELL, size[1] // CELL
     if words is not None:
@@ -153,16 +153,16 @@ def reader_batch(
 
 
 def written_boards(glyphs: Glyphs, size: tuple[int, int]) -> list[Tensor]:
-    """`fine` and `coarse` of a `ReaderBatch`."""
+    """Return `fine` and `coarse` of a `ReaderBatch`."""
     boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
     return [torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards]
 
 
 def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> ReaderBatch:
-    """Give the reader wrong letters of its own answers, `share` of them on average, of some answers more.
+    """Replace letters of the answer in the reader's input by wrong ones, `share` of them on average.
 
-    From "22/07/19" a reader that knows many dates guesses the rest; from "22/x7/q9" it has to look. What it is to say
-    stays as it was.
+    After "22/07/1" a reader that knows many dates guesses the rest; after "22/x7/q" it has to look. The target stays
+    unchanged.
     """
     tails, device = batch.tails, batch.tails.device
     chance = torch.rand(tails.shape, generator=generator, device=device)
@@ -173,10 +173,10 @@ def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> Re
 
 
 def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
-    """(P, TAIL) int32: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
+    """Return the sub-cell of the glyph from which each token of the answer is copied, (P, TAIL) int32; −1 for none.
 
     The glyphs inside the answer's boxes, in the order in which they were set, must be exactly the answer's letters;
-    where they are not (a count, a place, a colour), nothing is copied.
+    otherwise (a count, a place, a colour) nothing is copied.
     """
     height, width = size
     y, x = glyphs.y[..., None], glyphs.x[..., None]
@@ -186,7 +186,7 @@ def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
     inside = covered.any(-1) & (glyphs.character > 0)
     letters = (asked.answer_ids > 0) & (asked.answer_ids != SPACE)
     number, longest = asked.answer_ids.shape
-    # The glyph of every rank: spare last column for glyphs that are not inside, or beyond the longest answer.
+    # The glyph of every rank; the spare last column is for glyphs outside, or beyond the longest answer.
     rank = torch.where(inside, inside.cumsum(1) - 1, longest).clamp_max(longest)
     spot = (glyphs.y // SUB_HEIGHT) * (width // SUB_WIDTH) + glyphs.x // SUB_WIDTH
     place, shown = (
@@ -205,7 +205,7 @@ def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
 
 
 class Origin(NamedTuple):
-    """All that decides what a batch for the reader shows, as plain data: a checkpoint keeps it instead of pictures."""
+    """Everything that determines a batch for the reader, as plain data for checkpoints, instead of pictures."""
 
     family: str
     number: int
@@ -219,9 +219,9 @@ PRINT = "print"
 
 
 class RingBuffer(Generic[Batch]):
-    """Examples of one shape in a ring that holds `capacity` examples: new ones overwrite the oldest.
+    """A ring buffer of `capacity` examples of one shape: new ones overwrite the oldest.
 
-    origins: where each stored batch begins, and the plain data it was made from.
+    origins: the begin of each stored batch, and the plain data from which it was made.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -237,7 +237,7 @@ class RingBuffer(Generic[Batch]):
         if number > self.capacity:
             raise InputError(f"a buffer of {self.capacity} pictures cannot take {number} at once")
         if self._next + number > self.capacity:
-            # What does not fit at the end is left as it was; the ring stays one piece of memory.
+            # A batch that does not fit at the end begins at the front; batches stay contiguous.
             self._next = 0
         self._put(batch, self._next, origin)
         self._next += number
@@ -255,21 +255,21 @@ class RingBuffer(Generic[Batch]):
         self.origins[at] = origin
 
     def draw(self, number: int, generator: torch.Generator) -> Batch:
-        """`number` examples at random."""
+        """Draw `number` random examples."""
         stored = self._stored
-        assert stored is not None, "a buffer must be filled before it is drawn from"
+        assert stored is not None, "the buffer is empty; add examples before drawing"
         parts = [getattr(stored, item.name) for item in fields(stored)]
         index = torch.randint(self.filled, (number,), generator=generator, device=parts[0].device)
         return type(stored)(*(part.index_select(0, index) for part in parts))
 
     def state(self) -> dict[str, object]:
-        """Plain data; origins must be plain themselves."""
+        """Return plain data; origins must be plain, too."""
         kept = {"capacity": self.capacity, "filled": self.filled, "added": self.added, "next": self._next}
         return {**kept, "origins": dict(self.origins)}
 
     @classmethod
     def of_state(cls, state: TrainingState, make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
-        """The same buffer, its examples made again."""
+        """Restore a buffer; its examples are made again."""
         buffer: RingBuffer[Batch] = cls(state["capacity"])
         for at, origin in state["origins"].items():
             buffer._put(make(origin), at, origin)
@@ -279,9 +279,9 @@ class RingBuffer(Generic[Batch]):
 
 @cache
 def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
-    """Which of several comes in this turn: the first few once each, then whoever is farthest behind its share.
+    """Choose the item of this turn: each once at first, then the one farthest behind its share.
 
-    A buffer holds some dozen batches, each of one family; drawn by chance, a family might be missing for minutes.
+    A buffer holds a few dozen batches, each of one family; drawn randomly, a family might be missing for minutes.
     """
     if turn < first:
         return turn
@@ -294,43 +294,43 @@ def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
 
 @dataclass(frozen=True)
 class CanvasStage:
-    """canvases: {(height, width): weight}. A stage ends when its largest canvas is read this well (share of glyphs read
-    right), or at the latest after this share of the training."""
+    """A stage of the training. canvases: {(height, width): weight}. It ends when its largest canvas is read this well
+    (share of glyphs read right), or at the latest after this share of the training."""
 
     canvases: dict[tuple[int, int], float]
     read_well: float = 1.1
     at_latest: float = 1.1
 
 
-# Only canvases without an odd edge in their tree, see `looks`. All are square: windows in larger pictures show the
-# reader other shapes, and every further canvas costs its buffer and its compiled steps a minute before it is read.
+# Only canvases whose tree has no odd edge, see `looks`. All are square: windows in larger pictures have other shapes,
+# and every further canvas needs a minute for its buffer and compiled steps.
 STAGES = (
     CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
     CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
     CanvasStage({(256, 256): 0.10, (512, 512): 0.60, (768, 768): 0.16, (1024, 1024): 0.14}),
 )
-# Patches that a step reads, and tokens of its language model, about: small enough for many steps, large
-# enough that the device never waits for the processor.
+# Approximate patches of a step, and tokens of its language model: small enough for many steps, large enough that the
+# device never waits for the processor.
 PATCHES_A_STEP = 152 * 1024
 TOKENS_A_STEP = 120_000
-# Pixels rendered at once, and kept in a buffer.
+# Pixels rendered at once, and stored in a buffer.
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 6_144 * 512 * 512
-# … and cut into patches in one step: few tokens of large pictures are still many pixels.
+# Pixels cut into patches in one step: few tokens of large pictures are still many pixels.
 PIXELS_A_STEP = 384 * 512 * 512
 QUESTIONS = 3
-# cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most, and what pages have nothing of.
+# cards, forms, receipts, scenes, charts, signs, zoo: most for families read worst and for content missing on pages.
 SHARES = (1.1, 2.2, 2.6, 1.8, 1.1, 1.0, 1.2)
 
 
 def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
-    """Small canvases first, until they are read well: a run that left them too early never caught up."""
+    """Return the stages: small canvases first until they are read well; runs that left them early never caught up."""
     here = STAGES[stage]
     return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
 
 
 def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
-    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
+    """Choose the canvas of a step, no side above `largest`, and the kind of its allocations."""
     weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
     weights = weights or {(largest, largest): 1.0}
     size = chance.choices(list(weights), list(weights.values()))[0]
@@ -341,7 +341,7 @@ def draw_step(stage: int, progress: float, chance: random.Random, largest: int =
 
 
 def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
-    """The number with which a step costs about the same on every canvas and under every allocation."""
+    """Return the batch size with which a step costs about the same for every canvas and allocation."""
     leaves = budget_of(kind, even_tree_of(size))
     questions = QUESTIONS if kind.name == "full" else 1
     most = PIXELS_A_STEP // (size[0] * size[1])
@@ -349,7 +349,7 @@ def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
 
 
 def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | None:
-    """On nursery canvases the nursery; elsewhere mostly normal, some easier, some hard."""
+    """Choose a difficulty: nursery on nursery canvases; elsewhere mostly normal, some easy, some hard."""
     if min(size) <= 128:
         return None
     return chance.choices((None, "easy", "hard"), (0.6, 0.25, 0.15))[0]

@@ -1,4 +1,4 @@
-"""One training loop on accelerate: draw, step, judge, save, export. A stopped run goes on where it stood.
+"""One training loop on accelerate: draw, step, judge, save, export. An interrupted run resumes from its checkpoint.
 
 A training is a subclass of `Training`. It builds its modules and optimizers and gives the loss of a step:
 
@@ -60,12 +60,12 @@ LARGEST_GRADIENT = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of every training. total: seconds over which the learning rate falls; a run that is stopped and started
-    again goes on until `total` or `steps`, whichever is given."""
+    """Options of every training. total: seconds over which the learning rate falls; an interrupted run that is started
+    again continues until `total` or `steps`, whichever is given."""
 
     seconds: float = option(480.0, "Time limit of this run in seconds, drawing included.")
     total: float = option(0.0, "Seconds of the whole training, over all runs; 0: those of this run.")
-    steps: int = option(0, "Steps of the whole training, exactly repeatable; 0: until the time is over.")
+    steps: int = option(0, "Steps of the whole training, exactly repeatable; 0: use the time limit.")
     seed: int = option(0, "Seed of every random choice.")
     device: str = option("", "cpu, cuda or cuda:1; empty: a GPU if there is one.")
     folder: Path = option(Path("runs/train"), "Folder for the checkpoint and the curve.")
@@ -76,12 +76,12 @@ class RunOptions:
 
     @property
     def whole(self) -> float:
-        """Seconds of the whole training."""
+        """Return the seconds of the whole training."""
         return self.total or self.seconds
 
     @property
     def target(self) -> Path:
-        """Where the export goes."""
+        """Return the folder of the export."""
         return self.out or Path(os.environ.get("OUT") or self.folder / "export")
 
 
@@ -89,8 +89,8 @@ Own = TypeVar("Own", bound=RunOptions)
 
 
 class Moment(NamedTuple):
-    """step: number of steps done. since: those since this training began (not the one it started from). progress: share
-    of the training that is over, in [0, 1]."""
+    """The state of a step. step: number of steps done. since: steps since this training began (not the one it started
+    from). progress: share of the training that is over, in [0, 1]."""
 
     step: int
     since: int
@@ -99,8 +99,8 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Share of the full learning rate: up over `warm_up` steps, level, then from `decay_from` on half a cosine down to
-    `floor`."""
+    """Share of the full learning rate: rises over `warm_up` steps, stays, then falls from `decay_from` on by half a
+    cosine to `floor`."""
 
     warm_up: int = 0
     decay_from: float = 1.0
@@ -115,10 +115,10 @@ class Schedule:
 
 
 class Training(Generic[Own]):
-    """What is learned, from what, and how fast. Subclasses fill `modules`, `optimizers`, `schedule` and define `loss`.
+    """A training: modules, data and schedule. Subclasses fill `modules`, `optimizers`, `schedule` and define `loss`.
 
-    chance, generators: every random source, by name; a checkpoint keeps their states. done: plain numbers that a
-    checkpoint and the record keep; `step`, `seconds`, `first` and `curve` belong to the loop.
+    chance, generators: every random source, by name; checkpoints store their states. done: plain numbers stored in
+    checkpoints and the record; `step`, `seconds`, `first` and `curve` belong to the loop.
     """
 
     def __init__(self, options: Own, accelerator: Accelerator) -> None:
@@ -166,11 +166,11 @@ class Training(Generic[Own]):
         return means
 
     def judge(self, at: Moment) -> JsonObject | None:
-        """Measure on pictures set aside; None where there are none."""
+        """Measure on held-out pictures; None if there are none."""
         return None
 
     def running(self) -> AbstractContextManager[object]:
-        """Return what must hold while it trains, such as a thread that renders ahead."""
+        """Return a context that lasts while it trains, such as a thread that renders ahead."""
         return nullcontext()
 
     def data_state(self) -> object:
@@ -180,7 +180,7 @@ class Training(Generic[Own]):
     def load_data_state(self, state: TrainingState) -> None: ...
 
     def exports(self) -> dict[str, nn.Module]:
-        """Return what `--out` gets, each loadable with from_pretrained; by default all modules."""
+        """Return the modules to export to `--out`, each loadable with from_pretrained; by default all."""
         return self.modules
 
     def record(self) -> JsonObject:
@@ -188,7 +188,7 @@ class Training(Generic[Own]):
         return {"plan": plain(self.options), **self.done}
 
     def export(self) -> None:
-        """Write what was trained, and its record."""
+        """Write the trained modules, and the record."""
         ship(self.exports(), self.options.target)
         write_json(self.options.target / "record.json", self.record())
 
@@ -233,7 +233,7 @@ def accelerator_for(options: RunOptions) -> Generator[Accelerator]:
     try:
         yield Accelerator(cpu=on_cpu, mixed_precision="no" if on_cpu else "bf16")
     finally:
-        # Another training of this process may want another device.
+        # Another training in this process may need another device.
         AcceleratorState._reset_state(reset_partial_state=True)
 
 
@@ -243,7 +243,7 @@ class Loop:
     def __init__(self, training: Training[Any], began: float, now: JsonObject | None = None) -> None:
         self.training, self.options, self.accelerator = training, training.options, training.accelerator
         self.began, self.now = began, {} if now is None else now
-        self.ahead = {"step": 0.0, "judgement": 0.0}  # seconds that one more will take: inside the time as well
+        self.ahead = {"step": 0.0, "judgement": 0.0}  # seconds of one more, inside the time as well
         self.highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in training.optimizers]
         self.recent: dict[str, list[Tensor]] = {}
         self.judged_at: tuple[int, float] | None = None
@@ -258,16 +258,16 @@ class Loop:
         return Moment(done["step"], since, min(1.0, since / options.steps if options.steps else by_clock))
 
     def over(self, elapsed: float, taken: int) -> bool:
-        """Whether the steps or the time of the whole training are over, or the time of this run, but for one step."""
+        """Tell whether steps or time of the whole training, or the time of this run, are over, except for one step."""
         return self.moment().progress >= 1 or (elapsed + sum(self.ahead.values()) >= self.options.seconds and taken > 0)
 
     def states(self) -> list[Path]:
-        """The folders of finished checkpoints, the latest last."""
+        """List the folders of finished checkpoints, the latest last."""
         found = [path for path in self.options.folder.glob("state-*") if path.is_dir()]
         return sorted(found, key=lambda path: int(path.name.split("-")[1]))
 
     def save(self) -> None:
-        """Write a checkpoint that is there whole or not at all, and remove the one before."""
+        """Write a checkpoint atomically, and remove the one before."""
         folder, done = self.options.folder, self.training.done
         earlier, temporary = self.states(), folder / ".state"
         final = folder / f"state-{done['step']}"
@@ -285,7 +285,7 @@ class Loop:
                     shutil.rmtree(old)
             write_json(folder / "curve.json", done["curve"])
         if not self.options.steps:
-            export(self.training)  # a machine may be taken away a minute before the end
+            export(self.training)  # the machine may be stopped a minute before the end
 
     def write_state(self, folder: Path) -> None:
         training = self.training
@@ -390,7 +390,7 @@ def say_line(values: Mapping[str, object]) -> None:
 
 @contextmanager
 def heard(now: JsonObject, began: float, every: float) -> Generator[None]:
-    """Say at once, and then so often, what is done `now`: drawing and judging may take minutes."""
+    """Log the current activity `now` at once and then at intervals: drawing and judging may take minutes."""
     over = threading.Event()
 
     def say() -> None:
@@ -409,7 +409,7 @@ Made = TypeVar("Made", bound=Training[Any])
 
 
 def export(training: Training[Any]) -> None:
-    """Write what was trained so far where its options say."""
+    """Export the current state."""
     with writing(training.options.target):
         try:
             training.export()
@@ -418,8 +418,8 @@ def export(training: Training[Any]) -> None:
 
 
 def train(kind: Callable[[Any, Any], Made], options: RunOptions) -> Made:
-    """Build a training, run it to its end (from its checkpoint where there is one), and write what it made; in a run by
-    the clock also beside every checkpoint."""
+    """Build a training, run it to its end (from its checkpoint if there is one), and export it; a run with a time limit
+    also exports with every checkpoint."""
     began, now = perf_counter(), {"step": 0, "doing": "drawing and loading"}
     with heard(now, began, options.say_every), torch_scope(options.seed, "high"), accelerator_for(options) as made:
         training = kind(options, made)
@@ -438,8 +438,7 @@ def command(
     doc: str | None,
     own: Callable[[Sequence[str]], None] | None = None,
 ) -> Callable[[Sequence[str]], None]:
-    """Return the `main` of a training. own: the `main` that takes over where the line names the user's own records
-    (`own_data`)."""
+    """Return the `main` of a training. own: the `main` for the user's own records (`own_data`), used with --data."""
 
     def main(arguments: Sequence[str]) -> None:
         if own is not None and any(one.split("=")[0] == "--data" for one in arguments):

@@ -1,8 +1,8 @@
-"""What the reading scorer is taught on: Needle World, pages and print, as batches of one shape on one device.
+"""Training data of the reading scorer: Needle World, pages and print, as batches of one shape on one device.
 
-All worlds are laid up once: pictures as bytes, characters with their places, questions with the boxes of their answers
-and of what identifies them. A batch is then crops by indexing and one `grid_sample`. Its shape never changes within a
-stage, because every new shape costs a new plan of each convolution.
+All worlds are stored once on the device: pictures as bytes, characters with their places, questions with the boxes of
+their answers and of what identifies them. A batch is crops by indexing and one `grid_sample`. Its shape never changes
+within a stage, because every new shape costs a new plan for each convolution.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .pictures import Glyphs, render_glyphs
 from .print_world import PrintWorld
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
-BLOCK = 8  # pixels of the blocks whose letters are asked for
+BLOCK = 8  # side in pixels of the blocks with targets for letters
 ALPHABET = 97
-# Of one page and one question; the most characters of a page that are worth asking for in a step.
+# Maxima of a page and of a question; the last one is for characters of a page used in a step.
 MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
-# What people add to a question; it must not lead the eye.
+# Instructions after a question; they must not influence the map.
 ADDED = ("", *ADDITIONS)
 PLAIN_SHARE = 0.8
 
@@ -61,8 +61,8 @@ def joined(parts: list[Lessons]) -> Lessons:
 
 @dataclass
 class Stack:
-    """Pictures of any size, one behind the other. pixels: (P, 3) uint8 of all of them, row by row. first: (N,) int64,
-    where each begins. sizes: (N, 2) int64 height, width. side: no picture is longer; a multiple of a cell."""
+    """Pictures of any size in one tensor. pixels: (P, 3) uint8 of all of them, row by row. first: (N,) int64, the begin
+    of each. sizes: (N, 2) int64 height, width. side: maximum length of a side; a multiple of a cell."""
 
     pixels: Tensor
     first: Tensor
@@ -71,7 +71,7 @@ class Stack:
 
     @classmethod
     def of(cls, pictures: Iterable[np.ndarray], sizes: Sequence[tuple[int, int]], device: torch.device | str) -> Stack:
-        """(H, W, 3) uint8 pictures of these sizes; each may be made when the one before is laid up."""
+        """Store (H, W, 3) uint8 pictures of these sizes; a generator may make each after the one before is stored."""
         shape = torch.tensor(sizes, device=device)
         ends = shape.prod(1).cumsum(0)
         pixels = torch.empty(int(ends[-1]), 3, dtype=torch.uint8, device=device)
@@ -82,7 +82,7 @@ class Stack:
 
     @classmethod
     def of_equal(cls, pictures: Tensor) -> Stack:
-        """(N, 3, H, W) uint8."""
+        """Store pictures of one size, (N, 3, H, W) uint8."""
         number, _, height, width = pictures.shape
         first = torch.arange(number, device=pictures.device) * (height * width)
         sizes = torch.tensor([[height, width]], device=pictures.device).expand(number, 2)
@@ -90,7 +90,7 @@ class Stack:
         return cls(flat, first, sizes, _whole_cells(max(height, width)))
 
     def windows(self, which: Tensor, top: Tensor, left: Tensor, reach: int) -> Tensor:
-        """(B,) pictures and corners → (B, 3, reach, reach) uint8; what lies outside a picture repeats its edge."""
+        """Crop pictures (B,) at corners → (B, 3, reach, reach) uint8; pixels outside a picture repeat its edge."""
         span = torch.arange(reach, device=which.device)
         height, width = self.sizes[which, :1], self.sizes[which, 1:]
         rows = torch.minimum((top[:, None] + span).clamp_min(0), height - 1)
@@ -105,7 +105,7 @@ def _whole_cells(length: int) -> int:
 
 @dataclass
 class Shelf:
-    """Pictures laid up on a device. characters: (N, G, 3) x, y, identifier in lower case, far away where there is none.
+    """Pictures stored on a device. characters: (N, G, 3) x, y, identifier in lower case, far away if there is none.
     page: (Q,) the picture of each question; questions: (Q, 96) uint8; boxes (Q, K, 4), contexts (Q, K', 4) in pixels,
     NaN-free, empty boxes where there are fewer."""
 
@@ -117,7 +117,7 @@ class Shelf:
     contexts: Tensor
 
     def extent_of(self, asked: Tensor) -> Tensor:
-        """(Q',) questions → (Q', 4): the box around answer and context, of the boxes that are not empty."""
+        """Return the box (Q', 4) around answer and context of questions (Q',), ignoring empty boxes."""
         every = torch.cat([self.boxes[asked], self.contexts[asked]], 1)
         there = (every[..., 2] > every[..., 0])[..., None]
         low = torch.where(there, every, 1e6)[..., :2].amin(1)
@@ -127,7 +127,7 @@ class Shelf:
 
 @torch.no_grad()
 def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
-    """`number` Needle pictures of size² in equal parts of every family, with one question each."""
+    """Draw `number` Needle pictures of size² in equal parts of every family, with one question each."""
     at_once = max(1, min(256, 256 * 512 * 512 // size**2))
     each = -(-number // len(FAMILIES))
 
@@ -143,7 +143,7 @@ def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, 
 
 @torch.no_grad()
 def print_shelf(world: PrintWorld, size: tuple[int, int], number: int) -> Shelf:
-    """`number` printed pages of one size, with three questions each."""
+    """Draw `number` printed pages of one size, with three questions each."""
     at_once = max(1, min(64, 64 * 512 * 512 // (size[0] * size[1])))
 
     def drawn() -> Iterator[tuple[Tensor, Glyphs, Sequence[Asked]]]:
@@ -155,8 +155,8 @@ def print_shelf(world: PrintWorld, size: tuple[int, int], number: int) -> Shelf:
 
 
 def _drawn_shelf(drawn: Iterable[tuple[Tensor, Glyphs, Sequence[Asked | NeedleBatch]]]) -> Shelf:
-    """Batches of (B, 3, H, W) pictures of one size, with their letters, and with as many lists of questions as each
-    picture has; boxes in 0–1 of the picture."""
+    """Store batches of (B, 3, H, W) pictures of one size, with their letters, and with a list of questions for each
+    question of a picture; boxes in 0–1 of the picture."""
     pictures, letters, asked = [], [], []
     for pixels, glyphs, questions in drawn:
         first = sum(map(len, pictures))
@@ -180,7 +180,7 @@ def _drawn_shelf(drawn: Iterable[tuple[Tensor, Glyphs, Sequence[Asked | NeedleBa
 
 
 def _most_characters(place: Tensor) -> Tensor:
-    """(B, G, 3) → those that are there first, at most `MOST_CHARACTERS`, evenly taken of what is there."""
+    """Move existing characters of (B, G, 3) to the front, at most `MOST_CHARACTERS`, taken evenly."""
     there = place[..., 0] >= 0
     if place.shape[1] <= MOST_CHARACTERS:
         return place
@@ -191,13 +191,13 @@ def _most_characters(place: Tensor) -> Tensor:
 
 
 def page_shelf(split: str, seed: int, number: int, device: torch.device | str, workers: int = 1) -> Shelf:
-    """`number` pages of Office World, with every question about them."""
+    """Draw `number` pages of Office World, with every question about them."""
     jobs = ((split, seed, page) for page in range(number))
     return shelf_of([page for page in side_by_side(shelved_page, jobs, workers) if len(page.questions)], device)
 
 
 def shelf_of(pages: Sequence[ShelvedPage], device: torch.device | str) -> Shelf:
-    """Pages of any size, laid up."""
+    """Store pages of any size."""
     most = max(len(page.letters) for page in pages)
     letters = [F.pad(page.letters, (0, 0, 0, most - len(page.letters)), value=-1e6) for page in pages]
     numbers = torch.arange(len(pages)).repeat_interleave(torch.tensor([len(page.questions) for page in pages]))
@@ -223,7 +223,7 @@ def shelved_page(job: tuple[str, int, int]) -> ShelvedPage:
     page = make_page(*job)
     pixels, asked = page.pixels(), page.questions
     scale = np.array([pixels.shape[1], pixels.shape[0]] * 2)
-    # A letter with an accent is read as the one without it; what the alphabet lacks, as a question mark.
+    # Accented letters count as those without accent; characters outside the alphabet become question marks.
     letters = torch.tensor([(x, y, question_row(letter)[0]) for x, y, letter in page.paper.letters()]).view(-1, 3)
     boxes = [fixed_number(page.boxes(one.answer) * scale, MOST_BOXES) for one in asked]
     contexts = [fixed_number(page.boxes(*one.named) * scale, MOST_CONTEXTS) for one in asked]
@@ -237,7 +237,7 @@ def shelved_page(job: tuple[str, int, int]) -> ShelvedPage:
 
 
 def own_page(record: OwnRecord) -> ShelvedPage:
-    """A record of the user's own, whose letters nobody knows; of too many boxes the largest."""
+    """Convert a user's record, which has no letters; of too many boxes, keep the largest."""
     pixels = record.pixels
     scale = np.array([pixels.shape[1], pixels.shape[0]] * 2)
     boxes, contexts = (
@@ -249,14 +249,14 @@ def own_page(record: OwnRecord) -> ShelvedPage:
 
 
 def fixed_number(boxes: np.ndarray, number: int) -> np.ndarray:
-    """(n, 4) → (number, 4) float32; empty boxes where there are fewer, the first ones where there are more."""
+    """Pad or cut boxes (n, 4) to (number, 4) float32; padding is empty boxes."""
     result = np.zeros((number, 4), np.float32)
     result[: min(number, len(boxes))] = boxes[:number]
     return result
 
 
 def with_additions(questions: Tensor, generator: torch.Generator) -> Tensor:
-    """(B, 96) int64 questions, some of them with what people add to them."""
+    """Return questions (B, 96) int64, some of them with an instruction after them."""
     device = questions.device
     table = torch.tensor([question_row(text) for text in ADDED], device=device)
     plain = torch.rand(len(questions), generator=generator, device=device) < PLAIN_SHARE
@@ -280,10 +280,10 @@ def draw_lessons(
     grey: float | None = 0.45,
     each: bool = False,
 ) -> Lessons:
-    """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
+    """Draw `number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
 
-    grey: the share that loses its colours; None: no picture is worn. each: every question of the pool once, in
-    its order, instead of any by chance."""
+    grey: the share that loses its colours; None: no picture is worn. each: every question of the pool once, in its
+    order, instead of random ones."""
     device = shelf.page.device
 
     def uniform(*shape: int) -> Tensor:
@@ -317,7 +317,7 @@ def draw_lessons(
 
 
 def crop_origin(low: Tensor, high: Tensor, side: Tensor, canvas: int, uniform: Uniform) -> Tensor:
-    """Where a crop begins along one axis, in zoomed pixels: so that low … high is inside, the rest by chance."""
+    """Return the random begin of a crop along one axis, in zoomed pixels, so that low … high is inside."""
     slack = (canvas - (high - low)).clamp_min(0)
     inside = (low - slack * uniform(len(low))).clamp_min(0)
     inside = torch.minimum(inside, (side - canvas).clamp_min(0))
@@ -334,7 +334,7 @@ def crops(
     turned: bool,
     smallest: float,
 ) -> Tensor:
-    """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs. corner: left and top."""
+    """Sample crops (B, 3, *canvas) float in [0, 1], reading only the area that the widest needs. corner: left, top."""
     left, top = corner
     device, side, number = page.device, stack.side, len(page)
     reach = min(side, int(max(canvas) / (smallest * 0.75)) + 8)
@@ -346,12 +346,12 @@ def crops(
     move[:, 0, 2] = (2 * (left / scale - first_x) + wide) / reach - 1
     move[:, 1, 2] = (2 * (top / scale - first_y) + high) / reach - 1
     if turned:
-        # A hundredth of a radian moves the edge of a crop by a few pixels: less than the blocks that are asked for.
+        # A hundredth of a radian moves the edge of a crop by a few pixels: less than a block of letters.
         angle = (uniform(number) - 0.5) * 0.03 * (uniform(number) < 0.3)
         move[:, 0, 1], move[:, 1, 0] = -angle * high / reach, angle * wide / reach
     # Below three quarters a single sample would skip pixels: take four and average.
     twice = 2 if smallest < 0.8 else 1
-    # Places in float32, whoever asks: with the eight bits of bfloat16 letters near an edge are torn by two pixels.
+    # Places always in float32: with the eight bits of bfloat16, letters near an edge are shifted by two pixels.
     with torch.autocast(device.type, enabled=False):
         grid = F.affine_grid(move, [number, 3, canvas[0] * twice, canvas[1] * twice], align_corners=False)
         taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False)
@@ -359,7 +359,7 @@ def crops(
 
 
 def letter_blocks(characters: Tensor, left: Tensor, top: Tensor, scale: Tensor, canvas: int) -> Tensor:
-    """(B, G, 3) → (B, 97, canvas / 8, canvas / 8) bool: which characters have their middle in each block."""
+    """Return which characters (B, G, 3) have their centre in each block: (B, 97, canvas / 8, canvas / 8) bool."""
     number, blocks = len(characters), canvas // BLOCK
     x = ((characters[..., 0] * scale[:, None] - left[:, None]) / BLOCK).floor().long()
     y = ((characters[..., 1] * scale[:, None] - top[:, None]) / BLOCK).floor().long()
@@ -373,9 +373,9 @@ def letter_blocks(characters: Tensor, left: Tensor, top: Tensor, scale: Tensor, 
 
 
 def wear(pictures: Tensor, uniform: Uniform, grey_share: float) -> Tensor:
-    """Grey, dark, pale, blurred, noisy, unevenly lit, faxed: each by chance, for every picture of (B, 3, C, C).
+    """Wear pictures (B, 3, C, C) randomly: grey, dark, pale, blurred, noisy, unevenly lit, faxed.
 
-    Where questions name colours, few of the pictures may lose theirs."""
+    If questions name colours, few of the pictures may lose theirs."""
     number, canvas = len(pictures), tuple(pictures.shape[2:])
 
     def some(share: float) -> Tensor:

@@ -1,10 +1,10 @@
-"""What keeps a fast device busy: a swift forward pass of `mini`, rendering in the background, a bfloat16 twin, Muon.
+"""Keep a fast device busy: a swift forward pass of `mini`, rendering in the background, a bfloat16 twin, Muon.
 
-The stock class serves every model and length; its many small launches leave a fast device idle for most of a small
-model's step. Here all pictures of a batch have the same number of leaves and the prompt one fixed layout, so nothing
-has to be looked up on the device, projections of the same input are one product, and everything between two attentions
-is a `CompiledPiece`: compiled once, for all canvases, since the weights of all layers are its arguments. The
-parameters are the stock model's own; a test holds values and gradients equal to it, compiled or not.
+The stock class supports every model and length; its many small launches leave a fast device idle for most of a small
+model's step. Here all pictures of a batch have the same number of leaves and the prompt has a fixed layout, so nothing
+must be read back from the device, projections of the same input are one product, and everything between two attentions
+is a `CompiledPiece`: compiled once for all canvases, since the weights of all layers are its arguments. The parameters
+are the stock model's own; a test holds values and gradients equal to it, compiled or not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .mini_model import HEAD, VISION_END
 
 
 class Seen(NamedTuple):
-    """What the tower made of B pictures of N leaves. embeds: (B, N, D). planes: DeepStack's, each (B, N, D).
+    """The tower's output for B pictures of N leaves. embeds: (B, N, D). planes: DeepStack's, each (B, N, D).
     patches: (B, 4·N, D), the tower's last features before they are merged."""
 
     embeds: Tensor
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def together(looks: list[Seen]) -> Seen:
-    """Several looks at the same pictures, one behind the other."""
+    """Join several looks at the same pictures, in order."""
     planes = [torch.cat(parts, 1) for parts in zip(*(look.planes for look in looks), strict=True)]
     return Seen(torch.cat([look.embeds for look in looks], 1), planes, torch.cat([look.patches for look in looks], 1))
 
@@ -49,7 +49,7 @@ PIECES: list[Any] = []
 
 
 class CompiledPiece(Generic[Given, Made]):
-    """A part of the pass, as it is written or, after `compile_pieces`, compiled."""
+    """A part of the pass; compiled after `compile_pieces`, else eager."""
 
     def __init__(self, work: Callable[Given, Made]) -> None:
         self.work = self.run = work
@@ -60,26 +60,26 @@ class CompiledPiece(Generic[Given, Made]):
 
 
 def compile_pieces(wanted: bool = True, backend: str = "inductor") -> None:
-    """From now on in this process: every piece compiled, once for all lengths and numbers of pictures, or none."""
+    """Compile every piece in this process, once for all lengths and numbers of pictures; False: run them eagerly."""
     setattr(torch._dynamo.config, "recompile_limit", 64)  # noqa: B010  # its type is that of its default
     for piece in PIECES:
         piece.run = torch.compile(piece.work, dynamic=True, fullgraph=True, backend=backend) if wanted else piece.work
 
 
 def pair(first: int, second: int, device: torch.device) -> Tensor:
-    """(2,) int64 made on the device: copying it there would make the processor wait."""
+    """Make (2,) int64 on the device: copying it there would make the processor wait."""
     return first + torch.arange(2, device=device) * (second - first)
 
 
 def cut_patches(pictures: Tensor, leaves: Tensor, levels: int, dtype: torch.dtype) -> Tensor:
-    """uint8 pictures (B, 3, H, W) and leaves (B, N, 3) → (B·N·4, 768), normalised as `mini`'s processor does it."""
+    """Cut leaves (B, N, 3) of uint8 pictures (B, 3, H, W) → (B·N·4, 768), normalised like `mini`'s processor."""
     pixels = pictures.to(dtype).div_(127.5).sub_(1)
     pyramid = mip_pyramid(pixels, levels, cell=32, patch_size=16)
     return gather_leaf_patches(pyramid, leaves, merge=2, temporal=1)
 
 
 def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Seen:
-    """The vision tower on the leaves (B, N, 3) of pictures of grid (rows, cols) level-0 cells; (1, N, 3) where all
+    """Run the vision tower on leaves (B, N, 3) of pictures with a grid of (rows, cols) level-0 cells; (1, N, 3) if all
     pictures have the same."""
     number = leaves.shape[1]
     batch = len(patches) // (4 * number)
@@ -88,7 +88,7 @@ def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]
     positions = vision_positions(leaves, 2).view(len(leaves), -1, 2)
     size = pair(2 * grid[0], 2 * grid[1], leaves.device)
     indices, weights = position_taps(positions.view(-1, 2), size, tower.num_grid_per_side)
-    # As one product: the gradient of a table that thousands look into would have to be sorted first.
+    # As one product: the gradient of a table lookup with thousands of indices would have to be sorted first.
     taps = weights.new_zeros(len(indices), tower.num_grid_per_side**2).scatter_add_(1, indices, weights).to(dtype)
     placed = (taps @ tower.pos_embed.weight).view(len(leaves), -1, width)
     projection = tower.patch_embed.proj
@@ -113,61 +113,61 @@ def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]
 
 
 def each_row(values: Tensor, batch: int) -> Tensor:
-    """(B or 1, L, size) → (B·L, 1, size): the same for every head."""
+    """Reshape (B or 1, L, size) → (B·L, 1, size), the same for every head."""
     return values.expand(batch, -1, -1).reshape(-1, 1, values.shape[-1])
 
 
 def laid_out(rows: Tensor, batch: int) -> Tensor:
-    """(B·L, heads, size) → (B, heads, L, size), as attention wants it."""
+    """Reshape (B·L, heads, size) → (B, heads, L, size) for attention."""
     return rows.view(batch, -1, *rows.shape[1:]).transpose(1, 2)
 
 
 def in_rows(attended: Tensor) -> Tensor:
-    """(B, heads, L, size) → (B·L, heads·size)."""
+    """Reshape (B, heads, L, size) → (B·L, heads·size)."""
     return attended.transpose(1, 2).reshape(-1, attended.shape[1] * attended.shape[3])
 
 
 def turns(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Angles (…, half) → cosine and sine (…, size) as `rotated` wants them, the sine with its sign."""
+    """Return cosine and signed sine (…, size) of angles (…, half), for `rotated`."""
     cosine, sine = angles.cos(), angles.sin()
     return torch.cat([cosine, cosine], -1).to(dtype), torch.cat([-sine, sine], -1).to(dtype)
 
 
 def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary embedding of (…, size) by `turns`, in the precision of the vectors."""
+    """Apply the rotary embedding `turns` to (…, size), in the precision of the vectors."""
     first, second = vectors.chunk(2, -1)
     return (vectors * cosine + torch.cat([second, first], -1) * sine).to(vectors.dtype)
 
 
 @CompiledPiece
 def turned(mixed: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(R, 3, heads, size) → queries, keys, values, (R, heads, size) each. cosine, sine: (R, 1, size), from `turns`."""
+    """Split (R, 3, heads, size) into queries, keys, values (R, heads, size). cosine, sine: (R, 1, size) of `turns`."""
     query, key, value = mixed.unbind(1)
     return rotated(query, cosine, sine), rotated(key, cosine, sine), value
 
 
 @CompiledPiece
 def mixed(block: Any, hidden: Tensor) -> Tensor:
-    """(R, D) → (R, 3·D): queries, keys and values."""
+    """Project (R, D) → (R, 3·D): queries, keys and values."""
     return block.attn.qkv(block.norm1(hidden))
 
 
 @CompiledPiece
 def after_seeing(block: Any, hidden: Tensor, attended: Tensor) -> Tensor:
-    """(R, D) twice → (R, D): the rest of the block."""
+    """Run the rest of the block after attention: (R, D) twice → (R, D)."""
     hidden = hidden + block.attn.proj(attended)
     return hidden + block.mlp(block.norm2(hidden))
 
 
 @CompiledPiece
 def merged(merger: Any, hidden: Tensor) -> Tensor:
-    """(4·R, D) → (R, D): four patches become a token."""
+    """Merge four patches to a token: (4·R, D) → (R, D)."""
     return merger(hidden)
 
 
 class Thought(NamedTuple):
-    """What the language model made of B pictures with K questions each. said: (B·K, T, D), its last states of question
-    and answer. half_way: those half-way up; before: (B, P, D), half-way up too, of what stands before the questions."""
+    """The language model's output for B pictures with K questions each. said: (B·K, T, D), last states of question and
+    answer. half_way: those half-way up; before: (B, P, D), half-way up too, of everything before the questions."""
 
     said: Tensor
     half_way: Tensor
@@ -175,14 +175,14 @@ class Thought(NamedTuple):
 
 
 def each_question(item: Tensor, questions: int) -> Tensor:
-    """(B, …) → (B·K, …): the same picture for each of its questions."""
+    """Repeat pictures for each of their questions: (B, …) → (B·K, …)."""
     return item[:, None].expand(-1, questions, *item.shape[1:]).flatten(0, 1)
 
 
 def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Thought:
-    """The language model on prompts head + picture + tail. tails: (B, K, T) tokens, K prompts for each picture.
+    """Run the language model on prompts head + picture + tail. tails: (B, K, T) tokens, K prompts for each picture.
 
-    What stands before a question does not depend on it: it is thought through once for all K of them.
+    States before a question do not depend on it: they are computed once for all K.
     """
     language = core.language_model
     batch, questions, length = tails.shape
@@ -211,7 +211,7 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
         keys, values = (behind(first[part], second[part], questions) for part in (1, 2))
         attended = F.scaled_dot_product_attention(second[0], keys, values, attn_mask=mask)
         after = after_thinking(layer, after.flatten(0, 1), in_rows(attended)).view_as(after)
-        # Nobody reads what the last layer thinks about the picture.
+        # The last layer's states of the picture are not used.
         if index < last:
             attended = F.scaled_dot_product_attention(first[0], first[1], first[2], is_causal=True)
             before = after_thinking(layer, before.flatten(0, 1), in_rows(attended)).view_as(before)
@@ -223,13 +223,13 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
 
 
 def behind(first: Tensor, second: Tensor, questions: int) -> Tensor:
-    """(B, heads, P, size), (B·K, heads, T, size) → (B·K, heads, P + T, size): the picture's, then each question's."""
+    """Join states (B, heads, P, size) of pictures and (B·K, heads, T, size) of questions: (B·K, heads, P + T, size)."""
     own = second.unflatten(0, (-1, questions))
     return torch.cat([first[:, None].expand(-1, questions, -1, -1, -1), own], 3).flatten(0, 1)
 
 
 def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Positions (3, B, L), time, row and column → cosine and sine (B, L, size), as `turns` gives them."""
+    """Return cosine and sine (B, L, size), as from `turns`, of positions (3, B, L): time, row and column."""
     frequencies = positions[..., None] * rotary.inv_freq
     angles = frequencies[0].clone()
     for axis, section in enumerate(rotary.mrope_section[1:], start=1):
@@ -239,21 +239,21 @@ def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Ten
 
 @CompiledPiece
 def projected(layer: Any, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(R, D) → queries, keys and values, (R, heads, size) each, turned to their place."""
+    """Project (R, D) → queries, keys and values, (R, heads, size) each, with rotary embedding."""
     attention = layer.self_attn
-    # Weights that meet the same input are one.
+    # Weights with the same input are joined.
     weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
     joined = F.linear(rms_norm(hidden, layer.input_layernorm), weight)
     query, key, value = joined.unflatten(-1, (3, -1, attention.head_dim)).unbind(1)
     query = rotated(rms_norm(query, attention.q_norm), cosine, sine)
     key = rotated(rms_norm(key, attention.k_norm), cosine, sine)
-    # Norms work in single precision where weights do; attention wants one precision.
+    # Norms are in single precision if the weights are; attention needs one precision.
     return query.to(value.dtype), key.to(value.dtype), value
 
 
 @CompiledPiece
 def after_thinking(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
-    """(R, D) twice → (R, D): the rest of the layer."""
+    """Run the rest of the layer after attention: (R, D) twice → (R, D)."""
     mlp = layer.mlp
     hidden = hidden + layer.self_attn.o_proj(attended)
     weight = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
@@ -287,7 +287,7 @@ def each_tensor(value: object, do: Callable[[torch.Tensor], object]) -> None:
 
 
 class Prefetcher(Generic[Item]):
-    """`next()` gives what `make()` makes, on a CUDA device a few items ahead. A context manager; it ends its thread."""
+    """Iterate over results of `make()`, on a CUDA device a few items ahead. A context manager that ends its thread."""
 
     def __init__(self, make: Callable[[], Item], device: torch.device) -> None:
         self.make, self.device = make, device
@@ -312,7 +312,7 @@ class Prefetcher(Generic[Item]):
 
     @property
     def ready(self) -> bool:
-        """Whether `next()` would return at once, or is the only way to get anything."""
+        """Tell whether `next()` would return at once, or nothing runs in the background."""
         return self.pool is None or self.waiting[0].done()
 
     def next(self) -> Item:
@@ -322,13 +322,13 @@ class Prefetcher(Generic[Item]):
         self.waiting.append(self.pool.submit(self._work))
         present = torch.cuda.current_stream(self.device)
         present.wait_event(done)
-        # The memory belongs to the other stream: it must not be handed out again while this one still reads it.
+        # The memory belongs to the other stream: it must not be reused while this one still reads it.
         each_tensor(item, lambda tensor: tensor.record_stream(present))
         return item
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A bfloat16 twin that does the work of a float32 module: half the memory traffic, full-precision updates.
+# A bfloat16 copy that does the work of a float32 module: half the memory traffic, full-precision updates.
 
 Worker = TypeVar("Worker", bound=nn.Module)
 
@@ -345,14 +345,14 @@ class Twin(Generic[Worker]):
         self._pairs = list(zip(master.parameters(), self.worker.parameters(), strict=True))
 
     def pull_gradients(self) -> None:
-        """After backward: the worker's gradients, in the master's precision; none where the weights had no part."""
+        """Copy the worker's gradients, after backward, in the master's precision; none for unused weights."""
         for mine, theirs in self._pairs:
             mine.grad = None if theirs.grad is None else theirs.grad.to(mine.dtype)
             theirs.grad = None
 
     @torch.no_grad()
     def push_weights(self) -> None:
-        """After the update: the master's weights to the worker."""
+        """Copy the master's weights to the worker, after the update."""
         torch._foreach_copy_([theirs for _, theirs in self._pairs], [mine for mine, _ in self._pairs])
 
 
@@ -362,8 +362,8 @@ class Twin(Generic[Worker]):
 
 
 class BatchedMuon(torch.optim.Muon):
-    """Nesterov's momentum and AdamW's scale as the stock class has them, with a few launches for each shape instead of
-    dozens for each matrix."""
+    """Muon with Nesterov's momentum and AdamW's scale, like the stock class, with a few launches for each shape instead
+    of dozens for each matrix."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], object] | None = None) -> Any:
@@ -387,8 +387,8 @@ class BatchedMuon(torch.optim.Muon):
 
 
 def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """(n, rows, cols) → their nearest semi-orthogonal matrices, by the quintic Newton–Schulz iteration: in bfloat16 on
-    a GPU; processors without its instructions take many times as long for it, and do not give the same bits twice."""
+    """Return the nearest semi-orthogonal matrices of (n, rows, cols), by the quintic Newton–Schulz iteration: in
+    bfloat16 on a GPU; CPUs without its instructions are many times slower with it, and not repeatable to the bit."""
     a, b, c = coefficients
     matrices = gradients.bfloat16() if gradients.is_cuda else gradients.float()
     tall = matrices.shape[1] > matrices.shape[2]
@@ -405,7 +405,7 @@ def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], s
 def make_optimizers(
     module: nn.Module, outside: Sequence[str], more: Iterable[nn.Parameter], rate: float, decay: float
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of a module whose names have no part that is `outside`, AdamW for everything else."""
+    """Return Muon for the matrices of a module whose names have no part in `outside`, AdamW for all other weights."""
     matrices = [
         value
         for name, value in module.named_parameters()

@@ -1,14 +1,14 @@
-"""`arr-coc train balancing`: the tensions, what they do, and how sources are weighed, from a reader's answers.
+"""`arr-coc train balancing`: learn the tensions, their effects and the weights of sources from a reader's answers.
 
     arr-coc train outcomes  --seconds 300 --device cuda --folder runs/outcomes --out OUT
     arr-coc train balancing --seconds 150 --device cuda --folder runs/outcomes --out OUT
 
-What the sources say of every drawn picture is found once; the numbers of a `Law` learn where the balanced map should
-have its mass, by credit through the passes (that of the same folder, where it is there) or with `--rule boxes`. Logits
-of tensions have mean 0 and deviation 1 over questions of all kinds: *which* question explores is learned, and apart
-from it, in `DOES`, how much that counts; else a tension that gains nothing on most pictures saturates. The law that
-ships is judged beside, and the learned one with tensions of one half: OUT/balancing.json is the law, OUT/record.json
-has what the reader answers from the tokens laid by each, and how far the tensions move, by kind of picture.
+The sources' maps of every drawn picture are computed once; then the numbers of a `Law` learn where the balanced map
+should have its mass: by credit through the passes (from the same folder, if it has some) or with `--rule boxes`. Logits
+of tensions have mean 0 and deviation 1 over questions of all kinds: *which* question explores is learned, and
+separately, in `DOES`, how much that counts; otherwise a tension without gain on most pictures saturates. The
+law that ships is judged as well, and the learned one with tensions of one half. OUT/balancing.json is the law;
+OUT/record.json has the reader's score with the tokens of each, and how far the tensions move, by kind of picture.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from .train_outcomes import CREDIT_SHARE, KEEPS, Drawn, Judge, OutcomeOptions, c
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-ASKED = ("scorer", "look")  # the sources that are weighed; the centre takes part in any case
-JUDGED = 140  # pictures of a judgement while it learns
-PAGE_QUESTIONS = 5  # of each page of the kind "small print"
-DOES = ("steepness", "look")  # what tensions do
+ASKED = ("scorer", "look")  # the sources to weigh; the centre always takes part
+JUDGED = 140  # pictures of an evaluation during training
+PAGE_QUESTIONS = 5  # questions of each page of the kind "small print"
+DOES = ("steepness", "look")  # effects of the tensions
 WHOLE = ("Describe the picture", "What is happening here?", "How many things are there?", "Summarize this")
 
 
@@ -57,16 +57,16 @@ WHOLE = ("Describe the picture", "What is happening here?", "How many things are
 class BalancingOptions(OutcomeOptions):
     """Options of the law."""
 
-    rule: str = option("answers", "Learn from answers of a reader, or from boxes.", choices=("answers", "boxes"))
-    taught: int = option(700, "Pictures to learn from, of those with a credit.")
+    rule: str = option("answers", "Learn from a reader's answers, or from boxes.", choices=("answers", "boxes"))
+    taught: int = option(700, "Number of training pictures, of those with a credit.")
     batch: int = option(16, "Pictures a step.")
-    kinds: int = option(100, "Questions of each kind to centre the tensions on, and as many to show them on.")
+    kinds: int = option(100, "Questions of each kind for centring the tensions, and the same number for the report.")
     learned: tuple[str, ...] = option(("tensions", *DOES), "Numbers of the law to learn.", choices=NUMBERS)
     learning_rate: float = option(0.03, "Learning rate of AdamW.")
 
 
 def known_of(drawn: Drawn, number: int) -> Known:
-    """What the sources say of one picture, at a quarter of the tokens."""
+    """Return the sources' maps of one picture, at a quarter of the tokens."""
     pixels = drawn.asked.pictures[number].permute(1, 2, 0).contiguous().cpu().numpy()
     query = decode(drawn.asked.question_ids[number])
     return knowns(Scene(pixels, photos=False, share=KEEPS[0]), query, ASKED, learning=True)[0]
@@ -78,7 +78,7 @@ def every_known(drawn: Drawn) -> list[Known]:
 
 
 def centred(rows: Tensor, signs: Tensor) -> Tensor:
-    """(3, 12) rows → the same with logits of mean 0 and deviation 1 over signs (N, 12)."""
+    """Normalise rows (3, 12) so that their logits have mean 0 and deviation 1 over signs (N, 12)."""
     logits = rows @ signs.T
     rows = rows / logits.std(1, keepdim=True).clamp_min(1e-9)
     constant = F.one_hot(torch.tensor(CONSTANT), len(SIGNS)).to(rows)
@@ -90,7 +90,7 @@ def plain_law(law: Law) -> Law:
 
 
 class BalancingTraining(Training[BalancingOptions]):
-    """The numbers of a law; on the processor, whatever reads."""
+    """The trainable numbers of a law; on the CPU, also if the reader is on a GPU."""
 
     def __init__(self, options: BalancingOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -110,7 +110,7 @@ class BalancingTraining(Training[BalancingOptions]):
         for name, number in self.numbers.items():
             number.requires_grad_(name in options.learned)
         self.signs = torch.tensor(np.concatenate([*signs_by_kind(options.kinds, options.side, 7, "train").values()]))
-        # So near to nothing that the first steps decide the direction.
+        # So close to zero that the first steps decide the direction.
         start = torch.randn(3, len(SIGNS), generator=torch.Generator().manual_seed(options.seed)).double() * 1e-3
         self.numbers["tensions"].data = start * (self.signs.std(0) > 0)
         self.modules["law"] = self.numbers
@@ -124,12 +124,12 @@ class BalancingTraining(Training[BalancingOptions]):
 
     @property
     def law(self) -> Law:
-        """The law as it is now, with gradients."""
+        """Return the current law, with gradients."""
         tensions = centred(self.numbers["tensions"], self.signs)
         return Law(**{**dict(self.numbers.items()), "tensions": tensions})
 
     def loss_of(self, chosen: Sequence[int]) -> Tensor:
-        """How far the balanced maps of some pictures are from where they should lie."""
+        """Return the distance of the balanced maps of some pictures from their targets."""
         law, (rows, cols), maps = self.law, self.shares.shape[1:], []
         for one in chosen:
             found = balance_ways(self.knowns[one], law).map
@@ -139,7 +139,7 @@ class BalancingTraining(Training[BalancingOptions]):
 
     @torch.no_grad()
     def judge(self, at: Moment) -> JsonObject:
-        """The loss of the first pictures."""
+        """Return the loss of the first pictures."""
         return {"taught": float(self.loss_of(range(min(JUDGED, len(self.knowns)))))}
 
     def export(self) -> None:
@@ -147,7 +147,7 @@ class BalancingTraining(Training[BalancingOptions]):
         write_json(self.options.target / "record.json", self.record())
 
     def finish(self) -> None:
-        """Judge both laws on test pictures: what is answered, and where the tensions stand."""
+        """Judge both laws on test pictures: the answers, and the tensions."""
         laws = {"balancing, as it ships": read_law(), f"balancing, from {self.options.rule}": plain_law(self.law)}
         laws["balancing, tensions of one half"] = plain_law(replace(self.law, tensions=0 * self.law.tensions))
         kinds = signs_by_kind(self.options.kinds, self.options.side, self.options.seed)
@@ -166,13 +166,13 @@ class BalancingTraining(Training[BalancingOptions]):
 
 
 def signs_by_kind(each: int, side: int, seed: int, split: str = "test") -> dict[str, np.ndarray]:
-    """(each, 12) signs of questions by kind."""
+    """Return the signs (each, 12) of questions by kind."""
     kinds = asked_by_kind(each, side, seed, split)
     return {kind: np.stack([signs_of(Scene(one[0]), one[1]) for one in several]) for kind, several in kinds.items()}
 
 
 def asked_by_kind(each: int, side: int, seed: int, split: str) -> dict[str, list[tuple[np.ndarray, str]]]:
-    """Pictures and questions by kind: small print, clutter, motion, one value, whole scene."""
+    """Yield pictures and questions by kind: small print, clutter, motion, one value, whole scene."""
 
     def asked(drawn: Drawn) -> list[tuple[np.ndarray, str]]:
         ids, pictures = drawn.asked.question_ids, drawn.asked.pictures.permute(0, 2, 3, 1).contiguous().numpy()
@@ -198,7 +198,7 @@ def asked_by_kind(each: int, side: int, seed: int, split: str) -> dict[str, list
 
 
 def spread_of(law: Law, kinds: Mapping[str, np.ndarray]) -> JsonObject:
-    """The mean of each tension and its standard deviation, of each kind and of all."""
+    """Return the mean and standard deviation of each tension, by kind and of all."""
     every = {**kinds, "all": np.concatenate(list(kinds.values()))}
     return {
         kind: {

@@ -1,10 +1,10 @@
-"""`arr-coc train mini`: make the bundled model from drawn pictures. A stopped run goes on.
+"""`arr-coc train mini`: train the bundled model on drawn pictures. Rerun the same command to resume.
 
-On your own pictures: `arr-coc train lora --data FOLDER`, whose model is mini unless another is named.
+    arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
+    arr-coc train lora --data FOLDER         adapters on your own pictures, of mini by default
 
 The recipe: small canvases first, a target in every visual token, Muon for the matrices, mixed allocations from the
-start. Straight questions on large canvases never left chance, and large batches left too few steps. What came out is
-measured by `arr-coc bench needle --weights OUT`.
+start. Large canvases alone never left chance. Measure the result by `arr-coc bench needle --weights OUT`.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ if TYPE_CHECKING:
 
 Size = tuple[int, int]
 
-# A canvas may be a part of a picture with at most this number of cells on a side; it begins at a multiple of the step.
+# A canvas may be a part of a picture with at most this number of cells on a side, and starts at a multiple of the step.
 LARGEST_GRID, GRID_STEP = 64, 8
-# Pictures that letters are judged on.
+# Number of pictures for judging letters.
 JUDGED = 96
 
 
 @dataclass(frozen=True, kw_only=True)
 class MiniOptions(RunOptions):
-    """What `train mini` is asked beside what every training is asked."""
+    """Options of `train mini`."""
 
     total: float = option(960.0, "Seconds of the whole training, over all runs.")
     folder: Path = option(Path("runs/mini"), "Folder for the checkpoint and the curve.")
     start_from: Path | None = option(None, "Start from the export of an earlier training of the same width.")
     learning_rate: float = option(2e-3, "Learning rate of the reader.")
-    warm_up: int = option(200, "Warm-up steps.")
+    warm_up: int = option(200, "Steps over which the learning rate rises.")
     decay_from: float = option(0.4, "Share of the training after which the learning rates fall.")
     scale: float = option(1.0, "Factor on batch size and buffer; below 1 for machines with little memory.")
     reuse: float = option(5.0, "How often a drawn picture is used, on average.")
@@ -100,14 +100,14 @@ class MiniTraining(Training[MiniOptions]):
         self.optimizers = make_optimizers(
             self.model, ("embed", "lm_head"), self.heads.parameters(), options.learning_rate, 0.01
         )
-        # A run of a few steps, as tests make it, warms up in a part of them.
+        # A run of a few steps, such as in tests, warms up in a part of them.
         warm_up = min(options.warm_up, 1 + options.steps // 4) if options.steps else options.warm_up
         self.schedule = Schedule(warm_up, options.decay_from)
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
             load_shipped(options.start_from, self.modules)
             record = options.start_from / "record.json"
-            # The package's own folder has no record: a finished reader, that has passed all stages.
+            # The package's own folder has no record: a finished reader, which has passed all stages.
             earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
             kept = {name: earlier[name] for name in self.done if name != "first" and name in earlier}
             self.done |= kept | {"first": self.done["step"] if "step" not in kept else kept["step"]}
@@ -119,14 +119,14 @@ class MiniTraining(Training[MiniOptions]):
         first = self.done["first"]
         self.chance["chance"].seed(options.seed + first)
         self.pick = self.generator("pick", options.seed + first)
-        # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
+        # The background thread has its own random source: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.print = self.print_world() if options.print else None
-        # Pictures so far, their numbers under the seed: a resumed training goes on from there, and sees none twice.
+        # Numbers of the next pictures under the seed: a resumed training continues there, and sees none twice.
         self.number = self.done["rendered"]
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
-        # Batches rendered and stored so far, and pictures read so far, by canvas: what decides which one comes next.
+        # Batches rendered and stored so far, and pictures read so far, by canvas; they decide which canvas comes next.
         self.rendered: dict[Size, int] = {}
         self.stored: dict[Size, int] = {}
         self.read: dict[Size, int] = {}
@@ -138,7 +138,7 @@ class MiniTraining(Training[MiniOptions]):
         return self.ahead
 
     def print_world(self, split: str = "train") -> PrintWorld:
-        """Pages set from type; their faces are Needle World's own where no others are named."""
+        """Draw printed pages; by default with Needle World's own typefaces."""
         options = self.options
         atlas = None if options.print == "needle" else options.print
         smallest = options.smallest_type if split == "train" else SMALLEST
@@ -151,13 +151,13 @@ class MiniTraining(Training[MiniOptions]):
         return max(1, round(min(2048, PIXELS_A_RENDERING // (size[0] * size[1])) * self.options.scale))
 
     def missing(self, size: Size, batches: dict[Size, int]) -> float:
-        """How many pictures are due, beyond those there: a few of each family first, then by use."""
+        """Return the number of pictures still to draw: a few of each family first, then by use."""
         due = len(FAMILIES) * self.pictures_at_once(size) + self.read.get(size, 0) / self.options.reuse
         return due - batches.get(size, 0) * self.pictures_at_once(size)
 
     def render_next(self) -> tuple[Origin, ReaderBatch]:
-        """Pictures for steps to come, of the canvas that misses them most."""
-        # Small canvases first where nothing is there yet: those are the ones that are waited for.
+        """Draw pictures for later steps, for the canvas that needs them most."""
+        # Small canvases first if the buffers are empty: the first steps wait for them.
         size = max(self.canvases(), key=lambda one: self.missing(one, self.rendered) / self.pictures_at_once(one))
         turn, number = self.rendered.get(size, 0), self.pictures_at_once(size)
         self.rendered[size] = turn + 1
@@ -174,16 +174,16 @@ class MiniTraining(Training[MiniOptions]):
     def render(self, origin: Origin) -> ReaderBatch:
         family, number, size, start, difficulty = origin
         if family == PRINT:
-            assert self.print is not None, "print was read before, and is not given now"
+            assert self.print is not None, "earlier runs had printed pages (--print), this one has none"
             return self.print.render(number, size, start)
         seed = self.options.seed
         return render_reader_batch(family, number, size, seed, start, self.device, difficulty, QUESTIONS)
 
     def store(self, origin: Origin, batch: ReaderBatch) -> None:
-        """Put pictures into the buffer of their canvas."""
+        """Add pictures to the buffer of their canvas."""
         size = batch.size
         if size not in self.buffers:
-            # Canvases that are read less often need fewer pictures, and there are many of them.
+            # Canvases that are read less often need fewer pictures.
             share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
             space = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
             self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(space * self.options.scale)))
@@ -191,7 +191,7 @@ class MiniTraining(Training[MiniOptions]):
         self.stored[size] = self.stored.get(size, 0) + 1
 
     def next_batch(self, at: Moment) -> tuple[ReaderBatch, Kind]:
-        """Pictures of one canvas, varied, with all their questions or one of them, and how they are allocated."""
+        """Draw varied pictures of one canvas, with all their questions or one of them, and their allocations."""
         size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.options.largest)
         while self.stored.get(size, 0) < len(FAMILIES):
             self.store(*self.ahead.next())
@@ -212,19 +212,19 @@ class MiniTraining(Training[MiniOptions]):
         return {"buffers": buffers, "stored": self.stored, "read": self.read}
 
     def load_data_state(self, state: TrainingState) -> None:
-        # What the thread had rendered ahead is lost, and its numbers stay used.
+        # Pictures that the thread had rendered ahead are lost, and their numbers stay used.
         self.number = self.done["rendered"]
         self.twin.push_weights()
         if not self.options.steps:
-            return  # a run by the clock is not repeatable: new pictures are as good, and sooner there
+            return  # a run with a time limit is not repeatable: new pictures are as good, and faster
         self.stored, self.read = state["stored"], state["read"]
         self.rendered = dict(self.stored)
         for size, kept in state["buffers"].items():
             self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.render(Origin(*origin)))
 
     def step(self, at: Moment) -> Notes:
-        """One update. How well letters are read limits everything else: nine right out of ten leave a third of answers
-        of ten letters."""
+        """Make one update. The accuracy of letters limits everything else: at 90 %, a third of the answers of ten
+        letters are right."""
         self.chance["chance"].random()  # not used: keeps runs of a seed what they were in 0.3.0
         self.chance["chance"].random()  # not used either
         pages, kind = self.next_batch(at)
@@ -247,7 +247,7 @@ class MiniTraining(Training[MiniOptions]):
         return notes | ({f"glyph {size[0]}": found.dense.glyph_right} if kind.name == "full" else {})
 
     def window(self, size: Size) -> PictureWindow:
-        """Where a canvas lies: mostly by itself, sometimes in a larger picture."""
+        """Choose the place of a canvas: mostly alone, sometimes in a larger picture."""
         chance, rows, cols = self.chance["chance"], size[0] // 32, size[1] // 32
         if chance.random() >= self.options.window_share or min(rows, cols) < GRID_STEP:
             return PictureWindow(0, 0, rows, cols)
@@ -256,7 +256,7 @@ class MiniTraining(Training[MiniOptions]):
         return PictureWindow(top, left, rows + GRID_STEP * steps[0], cols + GRID_STEP * steps[1])
 
     def judge(self, at: Moment) -> JsonObject | None:
-        """Share of the letters that are right, on print of faces that no step shows."""
+        """Return the share of right letters on print in held-out typefaces."""
         if not self.options.print:
             return None
         if self.judged is None:
@@ -268,7 +268,7 @@ class MiniTraining(Training[MiniOptions]):
         return {"judged all": float(((named == target) & asked).sum() / asked.sum().clamp_min(1))}
 
     def point(self, at: Moment, means: dict[str, float]) -> JsonObject:
-        """Also decides whether a stage is over."""
+        """Judge, and decide whether a stage is over."""
         stage = self.done["stage"]
         weights = STAGES[stage].canvases
         largest = max(weights, key=lambda size: weights[size])[0]
@@ -282,7 +282,7 @@ class MiniTraining(Training[MiniOptions]):
         return {**super().record(), "mini": asdict(self.mini_config)}
 
     def exports(self) -> dict[str, nn.Module]:
-        # The bundled scorer stands beside the reader, where `ask` and `attach` look for it.
+        # The bundled scorer goes next to the reader, where `ask` and `attach` look for it.
         return {**self.modules, SCORER: self.scorer}
 
 

@@ -1,10 +1,10 @@
-"""`arr-coc train outcomes`: scorers taught by a frozen reader's answers, beside scorers taught by boxes.
+"""`arr-coc train outcomes`: train scorers from a frozen reader's answers, and from boxes for comparison.
 
     arr-coc train outcomes --seconds 450 --device cuda --folder runs/outcomes --out OUT
 
-All learn from the same drawn pictures in the same seconds, with one loss: where a map's mass should lie. Boxes say it;
-or `pass_credit` does, from the answers alone, once for all pictures. The layers that read letters are the bundled
-scorer's and stay as they are; those that know a question are new.
+All learn from the same drawn pictures in the same time, with one loss: where a map's mass should lie. The target comes
+from boxes, or from `pass_credit`, which uses answers alone, once for all pictures. The layers that read letters are
+those of the bundled scorer and stay frozen; those for the question are new.
 
 | row | from |
 |---|---|
@@ -14,9 +14,9 @@ scorer's and stay as they are; those that know a question are new.
 | `start` | those 20 steps alone |
 | `boxes, aside`, `answers, aside` | without pictures whose question or answer names a category of `ASIDE` |
 
-Every row is judged by what the reader answers from its tokens, on all kinds of questions and on those that name a
-category of `ASIDE`. OUT/results.json has the rows, with n and 95 % intervals; it is written again after every training.
-A stopped run goes on.
+Every row is judged by the reader's answers from its tokens, on all kinds of questions and on those that name a category
+of `ASIDE`. OUT/results.json has the rows, with n and 95 % intervals; it is updated after every training. Rerun the same
+command to resume.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ ASIDE = (
     *("bakery", "clinic", "ferry", "gallery", "hotel", "library", "museum", "pharmacy", "police", "school", "taxi"),
 )
 NAMED = re.compile(rf"\b({'|'.join(ASIDE)})\b", re.IGNORECASE)
-OF_ASIDE = ("forms", "signs", "zoo")  # families that have some
+OF_ASIDE = ("forms", "signs", "zoo")  # families that have such categories
 KEEPS = (1 / 4, 1 / 8)
 CONTROLS = ("full", "uniform", "random", "oracle", "bundled")
 AT_ONCE = 64  # pictures drawn, credited or judged at once
-CREDIT_SHARE, JUDGING_SHARE = 0.4, 0.2  # of the seconds, at the most
+CREDIT_SHARE, JUDGING_SHARE = 0.4, 0.2  # maximum share of the time
 
 
 class OutcomeRow(NamedTuple):
-    """A scorer. rule: what it learns from. start: steps by boxes before. aside: without the categories of `ASIDE`."""
+    """A scorer. rule: its target. start: steps by boxes before. aside: without the categories of `ASIDE`."""
 
     rule: str
     start: bool = False
@@ -110,11 +110,11 @@ class OutcomeOptions(RunOptions):
 
     seconds: float = option(450.0, "Time limit of all rows in seconds.")
     rows: tuple[str, ...] = option(tuple(ROWS), "Rows of the table to train.", choices=tuple(ROWS))
-    pictures: int = option(4200, "Maximum number of pictures to learn from.")
+    pictures: int = option(4200, "Maximum number of training pictures.")
     judged: int = option(1050, "Test pictures of all kinds.")
     unseen: int = option(504, "Test pictures that name a held-out category.")
     side: int = option(512, "Side of the pictures in pixels.")
-    start: int = option(20, "First steps that learn from boxes, for some rows.")
+    start: int = option(20, "Number of first steps that learn from boxes, for some rows.")
     reader: str = option(MINI, "The frozen reader: mini, or an export of `train mini`.")
     readings: int = option(4096, "Readings at a time; fewer need less memory.")
     batch: int = option(64, "Pictures a step.")
@@ -128,8 +128,8 @@ class OutcomeOptions(RunOptions):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Pictures of all families, mixed. boxes: (N, rows, cols), 1 where a question needs something. named: (N,) whether
-    it names a category of `ASIDE`."""
+    """Pictures of all families, mixed. boxes: (N, rows, cols), 1 in cells that the question needs. named: (N,) whether
+    the question names a category of `ASIDE`."""
 
     asked: AskedPictures
     boxes: Tensor
@@ -145,7 +145,7 @@ class Drawn:
 def draw(
     number: int, side: int, split: str, seed: int, device: torch.device, families: Iterable[str], only: bool = False
 ) -> Drawn:
-    """Draw `number` pictures in equal parts of these families, in an order by chance; only: of those that are named."""
+    """Draw `number` pictures in equal parts of these families, in random order; only: of those that are named."""
     names = list(families)
     parts, each, generator = [], -(-number // len(names)), torch.Generator().manual_seed(seed)
     for family in names:
@@ -169,7 +169,7 @@ def drawn_part(batch: NeedleBatch) -> Drawn:
 
 
 def credited(reader: Any, drawn: Drawn, options: OutcomeOptions, until: float) -> tuple[Tensor, Tensor]:
-    """Shares (N, rows, cols) and weights (N,) of as many of the pictures as there is time for; kept in the folder."""
+    """Credit as many pictures as the time allows: shares (N, rows, cols) and weights (N,), stored in the folder."""
     path = options.folder / "credit.safetensors"
     if path.is_file():
         found = load_file(path, device=str(drawn.named.device))
@@ -211,7 +211,7 @@ class OutcomeTraining(MeanTraining[OutcomeOptions]):
         self.optimizers = make_optimizers(self.scorer, EDGES, (), options.learning_rate, DECAY)
         self.schedule = Schedule(warm_up=10, decay_from=0.4, floor=0.02)
         self.draws = self.generator("lessons", options.seed)
-        # A scorer learns nothing from a picture of which nothing is known.
+        # A scorer learns nothing from a picture without credit.
         pool = {rule: weights > 0 for rule, (_, weights) in self.taught.items()}
         self.pool = {rule: torch.where(known & ~(drawn.named & row.aside))[0] for rule, known in pool.items()}
 
@@ -236,11 +236,11 @@ class OutcomeTraining(MeanTraining[OutcomeOptions]):
         write_json(self.options.target / "record.json", self.record())
 
 
-# ---- what a reader answers from its tokens ---------------------------------------------------------------------------
+# ---- answers of a reader from its tokens -----------------------------------------------------------------------------
 
 
 class Judge:
-    """Right or wrong of every test picture, by system and share of the tokens; kept in the folder."""
+    """Right or wrong for every test picture, by system and share of the tokens; stored in the folder."""
 
     def __init__(
         self, options: OutcomeOptions, reader: Any, device: torch.device, sets: Sequence[str] = ("all", "aside")
@@ -268,7 +268,7 @@ class Judge:
 
     @torch.inference_mode()
     def judge_maps(self, kind: str, name: str, keep: float, maps: Tensor) -> None:
-        """Read one set of test pictures by their maps (N, rows, cols), where that was not done before."""
+        """Read one set of test pictures by their maps (N, rows, cols), unless that was done before."""
         key, tokens, right = f"{kind}|{name}|{keep:g}", max(1, round(keep * maps[0].numel())), []
         if key not in self.right:
             for asked, part in zip(self.sets[kind].asked.split(AT_ONCE), maps.split(AT_ONCE), strict=True):
@@ -277,7 +277,7 @@ class Judge:
             self.right[key] = right
 
     def rows(self) -> list[JsonObject]:
-        """A row for every set, system and share, with what it reaches of boxes at the same share."""
+        """Return a row for every set, system and share, compared with boxes at the same share."""
         rows = []
         for key, right in self.right.items():
             kind, system, keep = key.split("|")
@@ -296,7 +296,7 @@ def interval(found: Any) -> dict[str, float]:
 
 
 def control_map(name: str, seed: int, part: Drawn) -> Tensor:
-    """Maps of what needs no training."""
+    """Return the maps of systems without training."""
     if name == "oracle":
         return part.boxes
     if name == "random":
@@ -312,7 +312,7 @@ def scored_map(scorer: Any, part: Drawn) -> Tensor:
 
 
 def run(options: OutcomeOptions) -> Path:
-    """Draw, credit, train and judge; returns the file of results."""
+    """Draw, credit, train and judge; return the file of results."""
     began = perf_counter()
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     options.folder.mkdir(parents=True, exist_ok=True)

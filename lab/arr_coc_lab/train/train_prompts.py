@@ -1,9 +1,9 @@
-"""`arr-coc train lora`: a model learns to answer from foveated prompts of one's own.
+"""`arr-coc train lora`: train adapters that answer from foveated prompts, on your own records.
 
     arr-coc train lora --model Qwen/Qwen3-VL-2B-Instruct --data invoices --keeps 0.25 0.125 --out my-adapter
 
-Every step shows records by allocations of their questions, as `ask` would, on one of the budgets, and asks for the
-answer. Adapters (peft, extra `[lora]`) learn beside the frozen weights of any model that `attach` takes.
+Every step allocates records by their questions as `ask` does, with one of the budgets, and learns the answer. Adapters
+(peft, extra `[lora]`) are trained on top of the frozen weights of any model that `attach` supports.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from transformers import PreTrainedModel
 
-# Linear layers of the language models of the families that `attach` knows.
+# Linear layers in the language models of the families that `attach` supports.
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptOptions(RunOptions):
-    """What this training is asked besides."""
+    """Options of this training."""
 
     data: Path = option(help="Your records: a folder with records.jsonl, a .jsonl or a .parquet file.")
     model: str = option(MINI, "Model to train: mini, a folder or a name on the hub.")
@@ -61,7 +61,7 @@ class PromptOptions(RunOptions):
 
 
 class Trained(nn.Module):
-    """Only what is trained, so that a checkpoint holds the adapters and not the model."""
+    """Only the trained weights, so that a checkpoint holds the adapters and not the model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -69,12 +69,12 @@ class Trained(nn.Module):
 
 
 def with_adapters(model: PreTrainedModel, options: PromptOptions) -> Any:
-    """The model with adapters in its language model; its own weights are frozen."""
+    """Add adapters to the language model of a model, and freeze its own weights."""
     try:
         peft = import_module("peft")
     except ModuleNotFoundError as error:
         raise InputError("`train lora` needs peft; install the extra: pip install 'arr-coc[lora]'") from error
-    # Not those of the vision tower: its tokens are what the allocation is made of.
+    # Not those of the vision tower, whose tokens the allocation chooses.
     named = [
         name
         for name, module in model.named_modules()
@@ -87,7 +87,7 @@ def with_adapters(model: PreTrainedModel, options: PromptOptions) -> Any:
 
 
 def save_processor(processor: Any, folder: Path) -> None:
-    """Its parts one by one: a processor that was put together without torchvision cannot save itself as a whole."""
+    """Save its parts one by one: a processor built without torchvision cannot save itself as a whole."""
     processor.image_processor.save_pretrained(folder)
     processor.tokenizer.save_pretrained(folder)
     if getattr(processor, "chat_template", None):
@@ -95,7 +95,7 @@ def save_processor(processor: Any, folder: Path) -> None:
 
 
 def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
-    """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
+    """Return a prompt of the eye (`Looked.inputs`) with its answer, and labels for the answer only."""
     inputs = dict(prompt)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]
     said = tokenizer(answer, add_special_tokens=False)["input_ids"]
@@ -114,7 +114,7 @@ def answered_prompt(eye: Eye, prompt: Inputs, answer: str) -> dict[str, object]:
 
 
 class PromptTraining(Training[PromptOptions]):
-    """A model in an `Eye`, and one's own records."""
+    """Train a model in an `Eye` on your own records."""
 
     def __init__(self, options: PromptOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -135,7 +135,7 @@ class PromptTraining(Training[PromptOptions]):
         return torch.stack(losses).mean(), {}
 
     def answer_loss(self, pixels: np.ndarray, query: str, answer: str, keep: float) -> Tensor:
-        """Cross entropy of the answer, with the picture seen as `ask` would."""
+        """Return the cross entropy of the answer, with the picture allocated as in `ask`."""
         with torch.no_grad():
             looked = self.eye.set_image(pixels).prepare(query, Options(budget=keep))
         inputs, plan = answered_prompt(self.eye, looked.inputs, answer), looked.plan
@@ -143,7 +143,7 @@ class PromptTraining(Training[PromptOptions]):
         return self.eye.model(**realized.inputs).loss
 
     def judge(self, at: Moment) -> dict[str, object]:
-        """How many held-out questions are answered right, at the smallest budget, and the loss of their answers."""
+        """Return the share of held-out questions answered right at the smallest budget, and the loss of the answers."""
         number, keep = min(self.options.judged, len(self.held)), min(self.options.keeps)
         chosen = [self.held[index] for index in np.linspace(0, len(self.held) - 1, number).round().astype(int)]
         self.eye.model.eval()

@@ -1,17 +1,17 @@
-"""`arr-coc train scorer`: teach a network where to look.
+"""`arr-coc train scorer`: train the network that decides where to look.
 
     arr-coc train scorer --pages 4000 --aside 300 --print atlas.npz --seconds 1000 --out OUT
     arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
 
-Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small canvases
-zoomed in come first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing from a whole
-page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
+Without `--data` the scorer learns from boxes of drawn pictures: Needle World, pages and print together. Small zoomed-in
+canvases come first, then larger ones, and earlier ones return: a scorer that cannot read learns nothing from a whole
+page. Three losses: relevant cells (as a distribution and one by one), and the letters in each block.
 
-`--data` goes on from the bundled scorer on your own pictures (records as `own_data` reads them): from boxes; from
-words, among which the answer is looked for; or, with `--from outcomes`, from answers alone (`outcomes`). Little data
-must not ruin what the scorer knows: a share of every batch is drawn, the layers that read letters stay as they are,
-and a running mean of the weights is exported. The folder that `--out` names is used by path: look(image, question,
-relevance="my-scorer"). That training has other options; `--data . --help` lists them.
+`--data` continues from the bundled scorer on your own pictures (records in the format of `own_data`): from boxes; from
+words, which are searched for the answer; or, with `--from outcomes`, from answers alone (`outcomes`). Little data must
+not ruin the scorer: a share of every batch is drawn, the layers that read letters stay frozen, and a running mean of
+the weights is exported. Use the folder of `--out` by path: look(image, question, relevance="my-scorer"). This training
+has other options; `--data . --help` lists them.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 
 class ReadingStage(NamedTuple):
-    """until: share of the training. canvas: side in pixels. batch: pictures a step, half of each world. zoom: of pages,
-    whose type is smaller than Needle World's. drawn: Needle pictures."""
+    """A stage. until: share of the training. canvas: side in pixels. batch: pictures a step, half of each world. zoom:
+    of pages, whose type is smaller than Needle World's. drawn: Needle pictures."""
 
     until: float
     canvas: int
@@ -76,8 +76,8 @@ STAGES = (
 )
 NEEDLE_ZOOM = (0.9, 1.25)
 AGAIN = 4  # every fourth step goes back to an earlier canvas
-CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
-# The layers that read letters; they know no question.
+CONTEXT = 0.35  # weight of a cell that identifies the answer, relative to one that holds it
+# The layers that read letters, independent of the question.
 READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
 # Parts of the scorer whose matrices are not inner layers, and the weight decay.
@@ -92,14 +92,14 @@ NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 class ScorerOptions(RunOptions):
     """Options of the scorer on drawn pictures."""
 
-    pages: int = option(0, "Pages of Office World to learn from.")
-    aside: int = option(0, "Pages of held-out layouts to evaluate on.")
+    pages: int = option(0, "Number of training pages of Office World.")
+    aside: int = option(0, "Number of pages with held-out layouts for evaluation.")
     learning_rate: float = option(1.6e-3, "Highest learning rate, of both optimizers.")
     print: str = option("", "Atlas of typefaces for printed pages; needle: Needle World's own; empty: no such pages.")
     print_share: float = option(0.6, "Share of printed pages among those outside Needle World.")
     needle_share: float = option(0.5, "Share of Needle World in every batch.")
     scale: float = option(1.0, "Factor on batches and drawn pictures; below 1 for little memory.")
-    workers: int = option(1, "Processes that draw pages.")
+    workers: int = option(1, "Number of processes that draw pages.")
     start: Path | None = option(None, "Folder of a scorer to continue from.")
     skip: float = option(0.0, "Share of the first stages to skip, for a scorer that can read.")
     judged: int = option(600, "Questions about held-out pages, and as many of Needle World, at each evaluation.")
@@ -107,7 +107,7 @@ class ScorerOptions(RunOptions):
 
 
 def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
-    """Logits (B, rows, cols) → which cells, as a distribution and one by one, over lessons whose answer is there."""
+    """Return the loss of logits (B, rows, cols), as a distribution and cell by cell, if the answer is in the crop."""
     weight = lessons.weight / lessons.weight.sum().clamp_min(1)
     cells = cells.float()
     wanted = lessons.answer + CONTEXT * lessons.context
@@ -118,10 +118,10 @@ def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
 
 
 def letter_losses(letters: Tensor, blocks: Tensor) -> dict[str, Tensor]:
-    """Logits (B, 97, h, w) and what stands in each block (bool) → which letters, and whether any."""
+    """Return the loss of logits (B, 97, h, w) and the letters in each block (bool): which letters, and whether any."""
     letters = letters.float()
     occupied = blocks[:, 1:].any(1)
-    # Every class in blocks with print; in empty ones only "nothing stands here", or the many would drown the few.
+    # Every class in blocks with print; in empty ones only "nothing here", or they would dominate the loss.
     read = F.binary_cross_entropy_with_logits(letters, blocks.float(), reduction="none").sum(1)
     read = (read * occupied).sum() / occupied.sum().clamp_min(1)
     return {"letters": read, "blank": F.binary_cross_entropy_with_logits(letters.logsumexp(1), occupied.float())}
@@ -129,7 +129,7 @@ def letter_losses(letters: Tensor, blocks: Tensor) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
-    """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
+    """Return the share (B, keeps) of the answer's cells among the best of each budget minus a token for 64 cells."""
     with torch.autocast(lessons.pictures.device.type, torch.bfloat16, enabled=lessons.pictures.is_cuda):
         cells = scorer(lessons.pictures, lessons.questions).float().flatten(1)
     answer, number = lessons.answer.flatten(1), cells.shape[1]
@@ -141,14 +141,14 @@ def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEE
 
 
 def covered_shares(name: str, found: list[Tensor]) -> dict[str, float]:
-    """Mean coverage by budget, under names such as "needle 1/8"; nothing where nothing was judged."""
+    """Return the mean coverage by budget, under names such as "needle 1/8"; nothing if nothing was judged."""
     means = torch.cat(found).mean(0).tolist() if found else []
     return {f"{name} 1/{round(1 / keep)}": value for keep, value in zip(KEEPS, means, strict=False)}
 
 
 def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
     """Write the folder of a scorer: config.json, and model.safetensors in half precision."""
-    from .onnx_graphs import write_scorer_graphs  # where nothing is exported, onnx need not be installed
+    from .onnx_graphs import write_scorer_graphs  # onnx is needed for exports only
 
     with whole_folder(folder) as made:
         copy.deepcopy(scorer).cpu().half().save_pretrained(made)
@@ -156,8 +156,8 @@ def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
 
 
 class MeanTraining(Training[Own]):
-    """A scorer, and the running mean of its weights, which is judged and exported. stays: the share of the mean that a
-    step leaves, at the most; early: the step that leaves half of it."""
+    """A scorer, and the running mean of its weights, which is judged and exported. stays: the maximum share of the mean
+    that a step keeps; early: the step that keeps half of it."""
 
     scorer: ReadingScorer
     mean: ReadingScorer
@@ -173,7 +173,7 @@ class MeanTraining(Training[Own]):
         return (value for value in self.scorer.parameters() if value.requires_grad)
 
     def read(self, lessons: Lessons, glyphs: bool = True) -> tuple[Tensor, Tensor]:
-        """Logits of cells, and of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
+        """Return logits of cells, and of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
         pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
         with self.accelerator.autocast():
             features = self.scorer.see(pictures)
@@ -189,7 +189,7 @@ class MeanTraining(Training[Own]):
         return norm
 
     def coverage_of(self, shelf: Shelf, asked: Tensor, canvas: int, generator: torch.Generator) -> list[Tensor]:
-        """Coverage of these questions on whole pictures, as they were drawn."""
+        """Return the coverage of these questions on whole pictures, as drawn."""
         parts = (
             draw_lessons(shelf, part, len(part), canvas, (1, 1), generator, grey=None, each=True)
             for part in asked.split(8)
@@ -198,7 +198,7 @@ class MeanTraining(Training[Own]):
 
 
 class ScorerTraining(MeanTraining[ScorerOptions]):
-    """The scorer on drawn pictures of every world that the options name."""
+    """Train the scorer on drawn pictures of every world in the options."""
 
     def __init__(self, options: ScorerOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -236,7 +236,7 @@ class ScorerTraining(MeanTraining[ScorerOptions]):
         return joined(parts)
 
     def counts(self, number: int) -> list[int]:
-        """Lessons from each shelf of pages: those of Office World first, then printed ones of each size."""
+        """Draw lessons from each shelf of pages: those of Office World first, then printed ones of each size."""
         printed = len(self.pages) - bool(self.options.pages)
         of_office = 0 if not self.options.pages else number - round(number * self.options.print_share * bool(printed))
         rest = number - of_office
@@ -262,7 +262,7 @@ class ScorerTraining(MeanTraining[ScorerOptions]):
         return loss, {**parts, "hit": hit, "read": read}
 
     def judge(self, at: Moment) -> JsonObject | None:
-        """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
+        """Return the coverage of answers on held-out pages and print, and on Needle World's validation pictures."""
         if not at.step:
             return None
         generator, result = torch.Generator(self.device).manual_seed(1), {}
@@ -283,7 +283,7 @@ class ScorerTraining(MeanTraining[ScorerOptions]):
 
 
 def pools(shelf: Shelf) -> dict[int, Tensor]:
-    """Canvas → the questions whose answer and context fit on it at its smallest zoom."""
+    """Map each canvas to the questions whose answer and context fit on it at its smallest zoom."""
     everything = torch.arange(len(shelf.page), device=shelf.page.device)
     extent = shelf.extent_of(everything)
     span = (extent[:, 2:] - extent[:, :2]).amax(1)
@@ -291,7 +291,7 @@ def pools(shelf: Shelf) -> dict[int, Tensor]:
     return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-ZOOM, JUDGED_CANVAS = (0.7, 1.3), 512  # of own pictures; of Needle World, when it is judged
+ZOOM, JUDGED_CANVAS = (0.7, 1.3), 512  # groups of own pictures, and of Needle World in evaluations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +305,7 @@ class OwnOptions(RunOptions):
     held_out: float = option(0.2, "Share of pictures held out for evaluation.")
     mix: float = option(0.5, "Share of drawn pictures in every batch, so that little data does not ruin the scorer.")
     drawn: int = option(210, "Number of these drawn pictures.")
-    canvas: int = option(512, "Side in pixels of the crops to learn from.")
+    canvas: int = option(512, "Side of training crops in pixels.")
     batch: int = option(6, "Pictures a step.")
     learning_rate: float = option(2e-4, "Highest learning rate of AdamW.")
     judged: int = option(40, "Held-out questions, and as many of Needle World, at each evaluation.")
@@ -322,7 +322,7 @@ class OwnOptions(RunOptions):
 
 
 class OwnTraining(MeanTraining[OwnOptions]):
-    """The scorer on own records; its running mean is judged and exported."""
+    """Train the scorer on own records; its running mean is judged and exported."""
 
     stays, early = 0.98, 10
 
@@ -351,7 +351,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         self.done |= {"pictures": len({record.picture for record in self.data.records})}
 
     def own_lessons(self, number: int) -> Lessons:
-        """Questions by chance; with outcomes their boxes are the cells that the frozen reader's answer depends on."""
+        """Draw random questions; with outcomes, their boxes are the cells on which the reader's answer depends."""
         asked = torch.randint(len(self.learned), (number,), generator=self.draws, device=self.device).tolist()
         chosen = [self.learned[index] for index in asked]
         if self.creditor is not None:
@@ -360,7 +360,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
         return draw_lessons(shelf, shelf.page, number, self.options.canvas, ZOOM, self.draws, grey=PAGE_GREY, each=True)
 
     def drawn_lessons(self, number: int) -> Lessons:
-        """Questions about Needle World."""
+        """Draw questions about Needle World."""
         every = torch.arange(len(self.drawn.page), device=self.device)
         return draw_lessons(self.drawn, every, number, self.options.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY)
 
@@ -388,7 +388,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
             self.creditor.found = state
 
     def judge(self, at: Moment) -> JsonObject:
-        """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
+        """Return the coverage of answers on whole held-out pictures with boxes, and on Needle World."""
         generator, shelf = torch.Generator(self.device).manual_seed(1), self.validation
         apart, known = 1 if self.options.steps else max(1, len(shelf.page) // self.judged), len(self.seen_boxes)
         chosen = torch.arange(0, len(shelf.page), apart, device=self.device)
@@ -406,7 +406,7 @@ class OwnTraining(MeanTraining[OwnOptions]):
 
     @cached_property
     def judged(self) -> int:
-        """Questions of each kind at a judgement: by the clock, as many as fit."""
+        """Return the number of questions of each kind in an evaluation: with a time limit, as many as fit."""
         if not self.options.steps and "judged" not in self.done and self.seen_boxes:
             began = perf_counter()
             self.coverage_alone(self.seen_boxes[0], torch.Generator(self.device))

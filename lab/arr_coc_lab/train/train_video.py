@@ -1,10 +1,10 @@
-"""`arr-coc train video`: find the few numbers by which relevance is carried through a clip, on moving Needle World.
+"""`arr-coc train video`: search the settings that carry relevance through a clip, on moving Needle World.
 
     arr-coc train video --out runs/video
 
 Motion and maps of all clips are measured once; then scipy searches the numbers of `TemporalSettings`. Half of the
-examples have the bundled scorer's maps, half those of a stream without a model. OUT/video is what `load_settings`
-reads; OUT/record.json has the loss on validation clips, before and after.
+examples have the bundled scorer's maps, half those of a stream without a model. `load_settings` reads OUT/video;
+OUT/record.json has the loss on validation clips, before and after.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from ..worlds.needle import FAMILIES
 from ..worlds.needle.clips import NeedleClip, render_clip
 from .allocations import target_cells
 
-LOOK = "look"  # maps of a stream without a model; the same few numbers serve both sources
+LOOK = "look"  # maps of a stream without a model; both sources use the same settings
 SEARCHED = {"decay": (0.0, 1.0), "boost": (1.0, 3.0), "weak": (0.0, 1.0), "agree": (0.0, 0.1), "disagree": (0.1, 0.4)}
-LOOK_COST = 0.02  # what looking at a place again costs, in units of the loss
+LOOK_COST = 0.02  # cost of looking at a place again, in units of the loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class VideoOptions:
 
 
 class ClipMotion(NamedTuple):
-    """N clips of T frames; in a clip's first frame everything is unexplained.
+    """The motion of N clips of T frames; in a clip's first frame everything is unexplained.
 
     flow: (N, T, 2, h, w) backward, x first, in pixels of the maps. unexplained, moving: (N, T, h, w). excess:
-    (N, T, 2), the features of `motion.FEATURES` above the clip's own level. cuts: (N, T) bool, those that were found.
+    (N, T, 2), the features of `motion.FEATURES` above the clip's own level. cuts: (N, T) bool, detected cuts.
     """
 
     flow: Tensor
@@ -77,7 +77,7 @@ class ClipMotion(NamedTuple):
 
 
 def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) -> ClipMotion:
-    """(N, T, 3, H, W) uint8 → `ClipMotion` on the same device; the flow is found on the CPU, a thread for each clip."""
+    """Measure the motion of (N, T, 3, H, W) uint8 for its device; the flow uses the CPU, a thread for each clip."""
     frames = pictures.permute(0, 1, 3, 4, 2).contiguous().cpu().numpy()
     with ThreadPoolExecutor(max(1, threads)) as pool:
         measured = list(pool.map(lambda one: _one_clip(one, settings), frames))
@@ -86,7 +86,7 @@ def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) 
 
 
 def _one_clip(frames: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
-    """(T, H, W, 3) frames → the fields of `ClipMotion` of one clip."""
+    """Return the fields of `ClipMotion` of one clip of frames (T, H, W, 3)."""
     views = [view_of(frame) for frame in frames]
     number, (height, width) = len(views), sized((views[0].shape[0], views[0].shape[1]), MAP)
     flow = np.zeros((number, 2, height, width), dtype=np.float32)
@@ -106,7 +106,7 @@ def _one_clip(frames: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarra
 
 
 class ClipMaps(NamedTuple):
-    """What is known of N clips before a token is spent, all (N, T, rows, cols). scores: each frame on its own.
+    """The relevance of N clips before tokens are spent, all (N, T, rows, cols). scores: each frame on its own.
     relevance: carried through time. same_ground: share of each cell that was seen before. looked: (N, T, h, w), 1 where
     a place was looked at again, at the motion's size."""
 
@@ -126,8 +126,8 @@ def carry(
 ) -> ClipMaps:
     """Carry the scores of every frame (N, T, rows, cols) along the motion, as a stream does: all clips at once.
 
-    every_frame: everything is looked at in every frame; otherwise only what is weak, and keyframes. scenes: (N, T)
-    bool, where scenes begin; as the motion found them unless given.
+    every_frame: look at everything in every frame; otherwise only at places with little trust, and at keyframes.
+    scenes: (N, T) bool, first frames of scenes; by default those detected from motion.
     """
     same = agreement(motion.unexplained, settings.agree, settings.disagree)
     current = F.interpolate(scores, tuple(same.shape[2:]), mode="bilinear", align_corners=False)
@@ -152,7 +152,7 @@ def carry(
 
 
 def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
-    """(N, T, h, w) → (N, T, rows, cols): the mean of each cell."""
+    """Average (N, T, h, w) over cells: (N, T, rows, cols)."""
     return F.adaptive_avg_pool2d(maps, grid)
 
 
@@ -161,7 +161,7 @@ def warp_batch(images: Tensor, backward: Tensor) -> Tensor:
     height, width = images.shape[2:]
     y = torch.arange(height, device=images.device, dtype=torch.float32)[:, None]
     x = torch.arange(width, device=images.device, dtype=torch.float32)[None, :]
-    # grid_sample wants coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
+    # grid_sample takes coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
     places = (x + backward[:, 0] + 0.5) * (2 / width) - 1, (y + backward[:, 1] + 0.5) * (2 / height) - 1
     return F.grid_sample(images, torch.stack(places, -1), padding_mode="border", align_corners=False)
 
@@ -170,7 +170,7 @@ def warp_batch(images: Tensor, backward: Tensor) -> Tensor:
 
 
 class ClipExamples(NamedTuple):
-    """Clips of one family: how they move, maps of each frame on its own, and cells that the question needs, both (N, T,
+    """Clips of one family: their motion, maps of each frame on its own, and cells that the question needs, both (N, T,
     rows, cols). cuts: (N, T) bool, the true ones."""
 
     motion: ClipMotion
@@ -180,7 +180,7 @@ class ClipExamples(NamedTuple):
 
 
 def drawn_examples(options: VideoOptions, split: str) -> list[ClipExamples]:
-    """Clips of every family with the maps of both sources; every other family has cuts."""
+    """Make clips of every family with the maps of both sources; every other family has cuts."""
     scorer, examples = load_scorer(part_folder(SCORER)).float().eval(), []
     for place, family in enumerate(FAMILIES):
         size, cuts = (options.side, options.side), min(place % 3, options.frames - 1)
@@ -195,8 +195,8 @@ def drawn_examples(options: VideoOptions, split: str) -> list[ClipExamples]:
 
 
 def look_maps(clip: NeedleClip) -> Tensor:
-    """(N, T, rows, cols): maps of a stream without a model, and without the photo map: what is found must not depend on
-    an extra being installed."""
+    """Make maps (N, T, rows, cols) of a stream without a model and without the object detector, so that the result does
+    not depend on an extra."""
     frames = clip.frames.pictures.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     sources = [StreamSource(LOOK, question, photos=False) for question in clip.frames.questions]
     looks = [source.look(frame).map for source, frame in zip(sources, frames, strict=True)]
@@ -206,20 +206,20 @@ def look_maps(clip: NeedleClip) -> Tensor:
 
 
 def needed_loss(relevance: Tensor, truth: Tensor) -> Tensor:
-    """Relevance (N, T, rows, cols) against the cells that the question needs; those count three times.
+    """Return the error of relevance (N, T, rows, cols) against the cells that the question needs, with weight three.
 
-    Each frame's relevance is first brought to the sum of what is needed: tokens follow how the cells of a frame
-    compare, not how loud a map is. Otherwise the boost of what moves would be found as a volume knob.
+    Each frame's relevance is first scaled to the sum of its target, because tokens depend on the relative values of
+    cells; otherwise the search would use the boost to scale whole maps.
     """
     louder = truth.sum((2, 3), keepdim=True) / relevance.sum((2, 3), keepdim=True).clamp(min=1e-6)
     return F.binary_cross_entropy((relevance * louder).clamp(1e-4, 1 - 1e-4), truth, weight=1 + 2 * truth)
 
 
 def carrying_loss(settings: TemporalSettings, examples: Sequence[ClipExamples]) -> float:
-    """What is needed, missed by carried relevance, and what looking again costs.
+    """Return the loss: error of the carried relevance plus the cost of looking again.
 
-    Carried both ways: with a look only where trust is weak, and with a look at everything, as on keyframes. Without the
-    second, decay would never meet a past that is still trusted.
+    Relevance is carried both ways: with looks only where trust is low, and with looks everywhere, as on keyframes.
+    Without the second, decay would never be applied to trusted relevance.
     """
     losses = []
     for one in examples:
@@ -230,7 +230,7 @@ def carrying_loss(settings: TemporalSettings, examples: Sequence[ClipExamples]) 
 
 
 def search(options: VideoOptions, examples: Sequence[ClipExamples]) -> TemporalSettings:
-    """The settings with the least loss that the search finds, and weights that tell cuts from other frames."""
+    """Search the settings with the least loss, and the weights that separate cuts from other frames."""
     from scipy.optimize import minimize
 
     start = TemporalSettings()

@@ -1,10 +1,10 @@
-"""Train the chooser of words on Office World: which words of a page answer a question, and how sure that is.
+"""`arr-coc train words`: train the network that chooses the words of a page that answer a question.
 
     arr-coc train words --pages 18000 --seconds 900 --out src/arr_coc/weights/words
     arr-coc train words --data invoices --steps 300 --rate 2e-4 --out mine     look(…, relevance="mine")
 
-Pages are drawn first, by all processors; OCR reads them, and the scorer looks at each. Eleven layouts are kept aside:
-the state that chooses best on them is the one that is written.
+Pages are drawn first, by all processors; OCR reads them, and the scorer looks at each. Eleven layouts are held out; the
+state that chooses best on them is exported.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 WIDTH, LAYERS, PIECES = 192, 6, 64
 OTHERS, OTHERS_BESIDE_OWN = 0.15, 0.5  # share of questions about Needle World
 FOREIGN = 0.12  # share of questions that the page does not answer
-JUDGED = {"aside": False, "aside as read": True}  # whether OCR has read the words
+JUDGED = {"aside": False, "aside as read": True}  # whether the words come from OCR
 
 
 class ChooserLayer(nn.Module):
-    """Attention that knows where words stand and which words are alike, then two linear maps."""
+    """Attention with the places and similarity of words, then two linear maps."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ChooserLayer(nn.Module):
             nn.init.zeros_(part.weight)
 
     def bias(self, batch: Batch) -> Tensor:
-        """(B, HEADS, T, T) what is added to scores."""
+        """Return the term added to attention scores, (B, HEADS, T, T)."""
         number, side = batch.there.shape
         whole = batch.match.new_zeros(number, side, side, HEADS)
         whole[:, MOST_PARTS:, MOST_PARTS:] = self.place(batch.relations.long()).to(whole.dtype)
@@ -75,7 +75,7 @@ class ChooserLayer(nn.Module):
 
 
 class Chooser(nn.Module):
-    """The network of `knowing.words.chooser` in torch. `save` writes what numpy reads."""
+    """The network of `knowing.words.chooser` in torch. `save` writes the file that numpy reads."""
 
     def __init__(self, width: int = WIDTH, layers: int = LAYERS) -> None:
         super().__init__()
@@ -87,8 +87,8 @@ class Chooser(nn.Module):
         self.norm, self.say = nn.LayerNorm(width), nn.Linear(width, 5)
 
     def forward(self, batch: Batch, spelled_out: Tensor | None = None) -> Tensor:
-        """(B, N + 1, 4): start, right, below and named of every word; the last row's start is "not read". spelled_out:
-        (B, T) the words whose letters are seen; the others are hidden, so that places are learned too."""
+        """Return start, right, below and named of every word, (B, N + 1, 4); the last row's start is "not read".
+        spelled_out: (B, T) words with visible letters; the others are hidden, so that places are learned too."""
         count = (batch.grams > 0).sum(-1, keepdim=True).clamp_min(1)
         spelled = self.pieces(batch.grams).sum(2) / count.sqrt()
         if spelled_out is not None:
@@ -109,7 +109,7 @@ class Chooser(nn.Module):
 
 
 def loss_of(found: Tensor, batch: Batch) -> Tensor:
-    """Where the answer begins, where it goes on, and what names it."""
+    """Return the loss of the answer's begin, its continuation, and the words that name it."""
     begins = F.cross_entropy(found[:, :, 0], batch.start)
     goes_on = found.new_zeros(())
     for column, target in ((1, batch.right), (2, batch.below)):
@@ -123,15 +123,15 @@ def loss_of(found: Tensor, batch: Batch) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class WordsOptions(RunOptions):
-    """How the chooser is trained."""
+    """Options of this training."""
 
     seconds: float = option(900.0, "Time limit of this run in seconds, drawing included.")
     folder: Path = option(Path("runs/words"), "Folder for the checkpoint and the curve.")
-    data: Path | None = option(None, "Your records, instead of drawn pages: a folder, a .jsonl or a .parquet file.")
+    data: Path | None = option(None, "Your records instead of drawn pages: a folder, a .jsonl or a .parquet file.")
     start: Path | None = option(None, "Folder of a chooser of this size to start from; with --data, the bundled one.")
     source: str = option("words", "Find answers by words or boxes.", flag="--from", choices=("words", "boxes"))
-    pages: int = option(18000, "Pages to draw.")
-    aside: int = option(400, "Pages of held-out layouts to evaluate on.")
+    pages: int = option(18000, "Number of training pages to draw.")
+    aside: int = option(400, "Number of pages with held-out layouts for evaluation.")
     others: int = option(100, "Pages of Needle World, for each of its families and sizes.")
     questions: int = option(8, "Questions about each page.")
     batch: int = option(64, "Questions a step.")
@@ -139,7 +139,7 @@ class WordsOptions(RunOptions):
     width: int = option(WIDTH, "Width of the network.")
     layers: int = option(LAYERS, "Layers of the network.")
     forget: float = option(0.25, "Share of words whose letters are hidden.")
-    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "Processes that draw pages.")
+    workers: int = option(max(1, (os.cpu_count() or 2) - 1), "Number of processes that draw pages.")
 
     def __post_init__(self) -> None:
         if not (self.pages > 0 and self.aside > 0 and 0 <= self.forget < 1):
@@ -147,7 +147,7 @@ class WordsOptions(RunOptions):
 
 
 class WordBatches(torch.utils.data.Dataset[Batch]):
-    """Batch number n of a seed is always the same."""
+    """Draw batches; number n of a seed is always the same."""
 
     def __init__(self, drawn: list[WordPage], others: list[WordPage], options: WordsOptions, first: int = 0) -> None:
         self.drawn, self.others, self.options, self.first = drawn, others, options, first
@@ -167,7 +167,7 @@ class WordBatches(torch.utils.data.Dataset[Batch]):
 
 
 class WordsTraining(Training[WordsOptions]):
-    """Questions over words, drawn evenly; judged on layouts that were kept aside."""
+    """Train on questions about words, drawn evenly; judge on held-out layouts."""
 
     def __init__(self, options: WordsOptions, accelerator: Accelerator) -> None:
         super().__init__(options, accelerator)
@@ -186,7 +186,7 @@ class WordsTraining(Training[WordsOptions]):
             (page.layout, page.asked[which].kind, example(page, which, source, noisy=page.lines is not None))
             for page in aside for which in range(min(3, len(page.asked)))
         ]  # fmt: skip
-        torch.manual_seed(options.seed)  # whatever drawing took from it
+        torch.manual_seed(options.seed)  # including the time for drawing
         self.chooser = Chooser(options.width, options.layers)
         if options.start is not None or options.data is not None:
             earlier = weights_of() if options.start is None else weights_of(options.start / WEIGHTS.name)
@@ -235,7 +235,7 @@ class WordsTraining(Training[WordsOptions]):
 
     @torch.no_grad()
     def answers(self) -> list[tuple[str, str, bool, float, bool]]:
-        """(layout, kind, right, how sure, whether OCR has read its words) of every question kept aside."""
+        """Yield (layout, kind, right, sureness, whether its words come from OCR) of every held-out question."""
         self.chooser.eval()
         found = []
         for at in range(0, len(self.aside), 64):
@@ -251,7 +251,7 @@ class WordsTraining(Training[WordsOptions]):
         return found
 
     def judge(self, at: Moment) -> JsonObject:
-        """Shares of whole answers that are right: of words as they stand, and as OCR has read them, where it has."""
+        """Return shares of right answers: of the drawn words, and of words by OCR if there are any."""
         rows = self.answers()
         right = {name: [row[2] for row in rows if row[-1] == read] for name, read in JUDGED.items()}
         found = {name: float(np.mean(part)) for name, part in right.items() if part}
@@ -275,7 +275,7 @@ class WordsTraining(Training[WordsOptions]):
 
 
 def fitted(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(2,) slope and shift of the odds of being right over the odds that the network gives."""
+    """Fit slope and shift (2,) of the odds of being right over the network's odds."""
     odds = np.log(np.clip(sure, 1e-4, 1 - 1e-4) / (1 - np.clip(sure, 1e-4, 1 - 1e-4)))
     features, weights = np.stack([odds, np.ones_like(odds)], 1), np.array([1.0, 0.0])
     for _ in range(30):

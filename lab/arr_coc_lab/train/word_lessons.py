@@ -1,4 +1,4 @@
-"""What the chooser of words is taught by: questions about pages of Office World, as OCR and the scorer see them."""
+"""Training data of the chooser of words: questions about pages of Office World, with OCR and the scorer's maps."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from ..worlds.office import make_page, side_by_side
 from ..worlds.office.paper import worn
 from .own_data import OwnRecord
 
-# What OCR takes for one another.
+# Characters that OCR confuses.
 MISREAD = dict(zip("0O1lI5S8Becgth6.,", "O0l1lS5B8ceqfbG,.", strict=True)) | {":": "", "-": ""}
 MISREAD |= {"m": "rn", "n": "u", "a": "o", "i": "l"}
 
 NEEDLE_FAMILIES = ("forms", "receipts", "charts")
 NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
-# Kinds of questions that no word answers without the picture: colours, and bars without numbers.
+# Kinds of questions that need the picture: colours, and bars without numbers.
 BY_SIGHT = ("legend", "tallest")
-# An answer that OCR spells less alike than this is none.
+# Minimum similarity of OCR's spelling to the answer.
 SPELLED = 0.6
 
 
 class WordQuestion(NamedTuple):
-    """A question and the numbers of the words that answer it and of those that name it."""
+    """A question, with the numbers of the words that answer it and of those that name it."""
 
     kind: str
     text: str
@@ -60,8 +60,8 @@ class WordQuestion(NamedTuple):
 
 
 class WordPage(NamedTuple):
-    """A page with what is asked about it. maps: (questions, rows, cols) float16 of the scorer; None without. kinds: of
-    all that could be asked. lines: (N,) of each word, where OCR has read them."""
+    """A page with its questions. maps: (questions, rows, cols) float16 of the scorer; None without. kinds: of all
+    possible questions. lines: (N,) of each word, if it comes from OCR."""
 
     layout: str
     texts: tuple[str, ...]
@@ -74,9 +74,9 @@ class WordPage(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One question as the chooser sees it. start: the place of the first word, −1 where the answer was not read.
-    onward: (n, 3) places of the answer's words, and whether it goes on to the right and below. named: (N,) bool. read:
-    OCR has read the words."""
+    """One question as the chooser sees it. start: the place of the first word, −1 if the answer was not read. onward:
+    (n, 3) places of the answer's words, and whether it continues to the right and below. named: (N,) bool. read: words
+    come from OCR."""
 
     board: PageBoard
     query: str
@@ -89,8 +89,8 @@ class Example(NamedTuple):
 
 
 def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, WordPage, np.ndarray]:
-    """(split, seed, number, questions) → a page as it was drawn, as OCR reads it, and its pixels, worn more often than
-    not. Answers that OCR does not find or spells otherwise are empty there."""
+    """Draw a page for (split, seed, number, questions): as drawn, as read by OCR, and its pixels, mostly worn. Answers
+    that OCR misses or misspells are empty in its version."""
     split, seed, number, most = job
     page = make_page(split, seed, number)
     source = random.Random(f"lessons/{split}/{seed}/{number}")
@@ -120,7 +120,7 @@ def drawn(job: tuple[str, int, int, int]) -> tuple[WordPage, WordPage, np.ndarra
 
 
 def as_read(asked: WordQuestion, drawn: Words, read: Words) -> WordQuestion:
-    """The same question about the words that OCR read: those that stand where its answer does and spell it."""
+    """Return the same question about the words by OCR: those at the place of its answer that spell it."""
     answer, named = (covered(read, drawn.boxes[list(places)]) for places in (asked.answer, asked.named))
     texts = ("".join(words.texts[one] for one in places) for words, places in ((drawn, asked.answer), (read, answer)))
     spelled = Indel.normalized_similarity(*("".join(filter(str.isalnum, text.lower())) for text in texts))
@@ -128,7 +128,7 @@ def as_read(asked: WordQuestion, drawn: Words, read: Words) -> WordQuestion:
 
 
 def covered(words: Words, boxes: np.ndarray) -> tuple[int, ...]:
-    """The words of which more than half the width lies in some boxes (n, 4) of their line."""
+    """Return the words with more than half their width in boxes (n, 4) of their line."""
     if not len(words) or not len(boxes):
         return ()
     mine, given = words.boxes.astype(float)[:, None], np.asarray(boxes, float)[None]
@@ -143,7 +143,7 @@ def covered(words: Words, boxes: np.ndarray) -> tuple[int, ...]:
 def pages(
     split: str, seed: int, numbers: Sequence[int], questions: int, device: torch.device, workers: int
 ) -> Iterator[WordPage]:
-    """Draw pages side by side and let the scorer look at each for every question: as drawn, then as OCR reads it."""
+    """Draw pages in parallel, and add the scorer's map for every question: as drawn, then as read by OCR."""
     scorer = load_scorer(part_folder("scorer"), str(device)).eval()
     for page, read, pixels in side_by_side(drawn, ((split, seed, number, questions) for number in numbers), workers):
         if page.asked:
@@ -154,7 +154,7 @@ def pages(
 
 
 def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: torch.device) -> np.ndarray:
-    """(questions, rows, cols) float16: what the scorer finds relevant for each question."""
+    """Return the scorer's map for each question, (questions, rows, cols) float16."""
     picture = torch.from_numpy(pixels.copy()).to(device).permute(2, 0, 1)[None]
     ids = torch.tensor([question_row(one.text) for one in page.asked], device=device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
@@ -165,7 +165,7 @@ def _maps(scorer: ReadingScorer, page: WordPage, pixels: np.ndarray, device: tor
 
 
 def other_pages(number: int, seed: int, split: str = "train") -> Iterator[WordPage]:
-    """Pages of Needle World, this number of each family and size, laid out and never painted, so without maps."""
+    """Lay out `number` pages of Needle World of each family and size, without painting them, so without maps."""
     for family in NEEDLE_FAMILIES if number else ():
         for size in NEEDLE_SIZES:
             index = torch.arange(number)
@@ -181,7 +181,7 @@ def other_pages(number: int, seed: int, split: str = "train") -> Iterator[WordPa
 
 
 def own_pages(records: Iterable[OwnRecord]) -> Iterator[WordPage]:
-    """One's own pictures with all that is asked about each; words that do not come with a record are read by OCR."""
+    """Convert your own records to pages; words missing from a record are read by OCR."""
     several: dict[str, list[OwnRecord]] = {}
     for record in records:
         several.setdefault(record.picture, []).append(record)
@@ -193,7 +193,7 @@ def own_pages(records: Iterable[OwnRecord]) -> Iterator[WordPage]:
 
 
 def _by_boxes(words: Words, asked: Sequence[tuple[str, np.ndarray, np.ndarray]], name: str) -> WordPage | None:
-    """A page whose answers are known by their boxes."""
+    """Make a page from answers with boxes."""
     found = tuple(
         WordQuestion(
             name, query, tuple(np.flatnonzero(inside(words, boxes))), tuple(np.flatnonzero(inside(words, context)))
@@ -208,7 +208,7 @@ def _by_boxes(words: Words, asked: Sequence[tuple[str, np.ndarray, np.ndarray]],
 
 
 def inside(words: Words, boxes: np.ndarray) -> np.ndarray:
-    """(N,) which words lie in one of the boxes (n, 4): more than half of their own ground."""
+    """Return a mask (N,) of the words with more than half their area in one of the boxes (n, 4)."""
     if not len(boxes):
         return np.zeros(len(words), bool)
     mine, given = words.boxes.astype(float)[:, None], np.asarray(boxes, dtype=float)[None]
@@ -217,7 +217,7 @@ def inside(words: Words, boxes: np.ndarray) -> np.ndarray:
 
 
 def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tuple[int, int]) -> Words:
-    """(R, L) characters, (R, L) widths and (R, 4) boxes of lines → words, split at spaces."""
+    """Split lines at spaces into words: (R, L) characters, (R, L) widths and (R, 4) boxes."""
     texts, boxes, numbers = [], [], []
     for number, (characters, widths, box) in enumerate(zip(ids, advance, lines, strict=True)):
         written = decode(characters)
@@ -236,7 +236,7 @@ def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tupl
 
 
 def foreign(page: WordPage, other: WordPage) -> WordQuestion | None:
-    """A question about another page that this one does not answer; None where all may be answered."""
+    """Return a question about another page that this one does not answer; None if it answers all."""
     alike = page.kinds & other.kinds or page.maps is None or other.maps is None
     found = [] if alike and len(page.kinds) == 1 else [one for one in other.asked if one.kind not in page.kinds]
     return found[0]._replace(answer=(), named=()) if found else None
@@ -245,15 +245,15 @@ def foreign(page: WordPage, other: WordPage) -> WordQuestion | None:
 def example(
     page: WordPage, which: int, source: random.Random, noisy: bool = True, instead: WordQuestion | None = None
 ) -> Example:
-    """One question about a page. noisy: with words misread, run together, moved and left out as OCR does, and often
-    only the lines that the map points at. instead: a question that the page does not answer."""
+    """Make an example of a question about a page. noisy: with OCR's errors (words misread, joined, moved, left out),
+    often only the lines that the map points at. instead: a question that the page does not answer."""
     asked = instead or page.asked[which]
     texts, boxes = list(page.texts), page.boxes.astype(np.float64)
     height, width = page.size
     map_ = None if page.maps is None or instead else page.maps[which].astype(np.float32)
     seen = None
     if map_ is not None:
-        # The map's cells reach beyond the page's edge, whose sides need not be multiples of 32.
+        # The map's cells may exceed the page, whose sides need not be multiples of 32.
         extent = np.array([map_.shape[1], map_.shape[0]] * 2) * 32
         seen = under(map_, boxes / extent)
     answer, named = np.zeros(len(texts), bool), np.zeros(len(texts), bool)
@@ -287,8 +287,8 @@ def example(
 def _left_out(
     boxes: np.ndarray, line: np.ndarray | None, seen: np.ndarray | None, answer: np.ndarray, source: random.Random
 ) -> np.ndarray:
-    """(N,) which words were read: all, some, or those of the lines that the map points at most. line: (N,) of each
-    word, where it is known."""
+    """Draw a mask (N,) of words to keep: all, some, or those of the lines that the map points at most. line: (N,) of
+    each word, if known."""
     kept = np.ones(len(boxes), bool)
     pick = source.random() * (1.0 if line is None else 0.5)
     if pick < 0.35 and seen is not None:
@@ -314,7 +314,7 @@ def _left_out(
 def _misread(
     texts: list[str], boxes: np.ndarray, answer: np.ndarray, kept: np.ndarray, source: random.Random
 ) -> tuple[list[str], np.ndarray]:
-    """Texts with letters taken for others, words run together, boxes a little off. Changes `kept` where two join."""
+    """Add OCR's errors: confused letters, joined words, shifted boxes. Changes `kept` if two words join."""
     rate, glue = source.choice((0.0, 0.0, 0.01, 0.03)), source.choice((0.0, 0.0, 0.05, 0.2))
     found = list(texts)
     if rate:
@@ -341,10 +341,10 @@ def _misread(
 
 
 class Batch(NamedTuple):
-    """Examples side by side, P = MOST_PARTS places for the question and N for words.
+    """Batch examples, with P = MOST_PARTS places for the question and N for words.
 
     grams (B, P + N, GRAMS) int64, features (B, P + N, FEATURES), there (B, P + N) bool, relations (B, N, N) uint8,
-    match (B, P, N, 2), start (B,) int64 (N: not read), right, below (B, N) 0, 1 or −1 where untold, named (B, N).
+    match (B, P, N, 2), start (B,) int64 (N: not read), right, below (B, N) 0, 1 or −1 if unknown, named (B, N).
     """
 
     grams: Tensor

@@ -1,4 +1,4 @@
-"""Small tables on a device, sent there once: every sending makes the processor wait for the device."""
+"""Cache small tables on a device: every transfer would make the processor wait for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def constant(values: Sequence[object] | float, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor of these numbers. Never change it in place."""
+    """Return a tensor of these numbers. Never change it in place."""
     return _constant(_frozen(values), device, dtype)
 
 

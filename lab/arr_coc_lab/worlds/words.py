@@ -43,7 +43,7 @@ _own, _needle = (lists_of(path) for path in (DATA / "words.toml", DATA.parent / 
 
 
 def vocabulary(name: str) -> tuple[Any, ...]:
-    """A list of words; names, cities and syllables are those of Needle World."""
+    """Return a list of words; names, cities and syllables are those of Needle World."""
     return _own(name) or _needle(name)
 
 
@@ -54,7 +54,7 @@ def label_kinds() -> dict[str, str]:
 
 
 def lowered(text: str) -> str:
-    """Lower case as inside a sentence; abbreviations and codes keep their capitals."""
+    """Convert to lower case as inside a sentence; abbreviations and codes keep their capitals."""
     return " ".join(word if word.isupper() and len(word) < 5 else word.lower() for word in text.split())
 
 
@@ -74,20 +74,20 @@ class Writer:
         return self.random.choice(choices)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+        """Draw a whole number, both ends included."""
         return self.random.randint(low, high)
 
     def word(self, name: str) -> Any:
-        """One entry of a vocabulary."""
+        """Draw one entry of a vocabulary."""
         return self.random.choice(vocabulary(name))
 
     def some(self, name: str, n: int) -> list[Any]:
-        """n different entries of a vocabulary, or all of them."""
+        """Draw n different entries of a vocabulary, or all of them."""
         words = vocabulary(name)
         return self.random.sample(words, min(n, len(words)))
 
     def distinct(self, make: Callable[[], str], n: int) -> list[str]:
-        """Up to n different strings; fewer where the maker has no more to give."""
+        """Draw up to n different strings; fewer if the maker has no more."""
         found: dict[str, None] = {}
         for _ in range(n * 6):
             found.setdefault(make())
@@ -96,7 +96,7 @@ class Writer:
         return list(found)
 
     def labels(self, n: int) -> list[tuple[str, str]]:
-        """n different (label, kind); one in nine is made from a prefix and a label."""
+        """Draw n different (label, kind); one in nine is made from a prefix and a label."""
         result = []
         for label, kind in self.random.sample(list(label_kinds().items()), n):
             if kind in COUNTABLE and self.chance(0.12):
@@ -106,11 +106,11 @@ class Writer:
 
     # Values ------------------------------------------------------------------------------------------------------
     def filled(self, pattern: str) -> str:
-        """A pattern with figures and letters in its places."""
+        """Fill a pattern with figures and letters."""
         return "".join(self.random.choice(PATTERN[mark]) if mark in PATTERN else mark for mark in pattern)
 
     def invented(self) -> str:
-        """A word that means nothing and has to be read letter by letter."""
+        """Draw a meaningless word, which must be read letter by letter."""
         parts = [self.word("syllables_one"), *(self.word("syllables_two") for _ in range(2))]
         return "".join(parts[: self.between(1, 3)]) + self.word("syllables_three")
 
@@ -159,13 +159,13 @@ class Writer:
         return f"{number}{self.pick('%', '%', ' %', ' percent')}"
 
     def words(self, low: int, high: int) -> str:
-        """Some words of prose: as they come, with a capital in front, or a capital each."""
+        """Draw some words of prose: as they are, with a capital at the beginning, or a capital each."""
         many = range(self.between(low, high))
         text = " ".join(self.invented() if self.chance(0.1) else self.word("plain") for _ in many)
         return self.pick(text, text[:1].upper() + text[1:], text.title())
 
     def sentence(self, low: int = 3, high: int = 12) -> str:
-        """Words with a capital in front and without the full stop."""
+        """Draw words with a capital in front and without the full stop."""
         text = " ".join(self.word("plain") for _ in range(self.between(low, high)))
         return text[:1].upper() + text[1:]
 
@@ -173,7 +173,7 @@ class Writer:
         return self.pick(self.word("documents"), self.words(2, 4).title(), self.sentence(2, 5))
 
     def value(self, kind: str) -> str:
-        """A believable value for a label of this kind."""
+        """Draw a plausible value for a label of this kind."""
         match kind:
             case "code" | "phone" | "zip" | "int":
                 return self.filled(self.word(f"patterns.{kind}"))

@@ -57,7 +57,7 @@ class Turn:
         return [part for part in self.parts if isinstance(part, PictureView)]
 
     def showing(self, view: Callable[[Any], PictureView]) -> Turn:
-        """With `view` of every picture in its place."""
+        """Replace every picture by its `view`."""
         return replace(self, parts=tuple(part if isinstance(part, str) else view(part) for part in self.parts))
 
 
@@ -82,7 +82,7 @@ class ChatLook:
 
 
 def lost_detail(looked: ChatLook) -> tuple[str, ...]:
-    """A line for every picture that the model's processor made smaller, whatever the budget is."""
+    """Return a line for every picture that the model's processor made smaller, whatever the budget is."""
     notes: list[str] = []
     if len(looked.views) != len(looked.plan.allocations):
         return ()  # tiles together show more than any of them
@@ -97,7 +97,7 @@ def lost_detail(looked: ChatLook) -> tuple[str, ...]:
 
 
 def check_turns(turns: Sequence[Turn]) -> str:
-    """The question: the text of the last turn. Raises `InputError` where this is no conversation about pictures."""
+    """Return the question: the text of the last turn. Raises `InputError` if this is no conversation about pictures."""
     if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
         raise InputError(f"a question is a text or the turns of a conversation, got {shown(turns)}")
     if not turns or turns[-1].role != USER:
@@ -117,7 +117,7 @@ def check_turns(turns: Sequence[Turn]) -> str:
 
 
 def words_of(views: Sequence[PictureView], given: object) -> PromptWords:
-    """The words of one picture, or a list for several; None where there are none. given: instead of those that came
+    """Return the words of one picture, or a list for several, or None. given: instead of those that came
     with the pictures; for several pictures, one entry (or None) for each."""
     several = [given] * len(views) if given is None or len(views) == 1 else given
     if not isinstance(several, list | tuple) or len(several) != len(views):
@@ -130,7 +130,7 @@ def words_of(views: Sequence[PictureView], given: object) -> PromptWords:
 
 
 def one_or_several(words: list[Words | None]) -> PromptWords:
-    """The words of one picture alone; of several a list, or None where there are none at all."""
+    """Return the words of one picture alone; of several a list, or None where there are none at all."""
     return words[0] if len(words) == 1 else words if any(one is not None for one in words) else None
 
 
@@ -143,12 +143,12 @@ class Chat:
         self._shown = tuple(shown)
 
     def show(self, image: object) -> Chat:
-        """Another picture, shown with the next question."""
+        """Add a picture, shown with the next question."""
         self._shown = (*self._shown, self.eye.view(image))
         return self
 
     def ask(self, query: str, budget: Budget | Sequence[int] | None = None, options: Options | None = None) -> Answer:
-        """As `Eye.ask`, with all that was said before. budget: of each picture; several: one for each."""
+        """Ask like `Eye.ask`, with all earlier turns. budget: of each picture; a list: one for each."""
         turns = (*self.turns, Turn(USER, (*self._shown, query)))
         answer = self.eye.ask(turns, budget, options)
         self.turns, self._shown = (*turns, Turn(ASSISTANT, (answer.text,))), ()

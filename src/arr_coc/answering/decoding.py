@@ -71,8 +71,8 @@ class Sureness:
         self.count = self.count + within
 
     def row(self, number: int) -> dict[str, float]:
-        """One row: confidence, the probability of its text; entropy in nats, mean over its tokens; margin, how far the
-        best token was ahead of the second best, where it was least."""
+        """Return a row: confidence, the probability of its text; entropy in nats, mean over its tokens; margin, how far
+        the best token was ahead of the second best, where it was least."""
         confidence = min(1.0, float(namespace(self.logs).exp(self.logs[number])))
         spread = float(self.spread[number]) / max(1, int(self.count[number]))
         return {"confidence": confidence, "entropy": spread, "margin": float(self.least[number])}
@@ -89,7 +89,7 @@ class Spelling:
         self.text, self.ended = "", False
 
     def add(self, token: int) -> str:
-        """What can no longer change: not half a character, not a space that may be the last, not half a stop."""
+        """Return the text that can no longer change: no half character, no possibly last space, no half stop string."""
         self.ids.append(token)
         whole = self._whole()
         self.ended = token in self.ends or any(stop in whole for stop in self.stop)
@@ -101,7 +101,7 @@ class Spelling:
         return self._new(whole[: len(whole) - held].rstrip())
 
     def rest(self) -> str:
-        """What was held back, once nothing follows."""
+        """Return the text held back, once nothing follows."""
         whole = self._whole()
         cut = min((place for stop in self.stop if (place := whole.find(stop)) >= 0), default=len(whole))
         return self._new(whole[:cut].rstrip())
@@ -117,7 +117,7 @@ class Spelling:
 def greedy_steps(
     speaker: Speaker, ends: Sequence[int], most: int = LONGEST_ANSWER
 ) -> Generator[DecodingStep, Array | None]:
-    """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
+    """Yield the likeliest token of every row, step by step, until all rows have ended or `most` steps are made.
 
     A consumer may `send` (B,) bool: rows that it wants no more of.
     """
@@ -135,7 +135,7 @@ def greedy_steps(
 
 
 def end_tokens(model: PreTrainedModel) -> list[int]:
-    """The tokens that end an answer."""
+    """Return the tokens that end an answer."""
     ends = model.generation_config.eos_token_id
     if ends is None:
         ends = getattr(model.config.get_text_config(), "eos_token_id", None) or []
@@ -143,7 +143,7 @@ def end_tokens(model: PreTrainedModel) -> list[int]:
 
 
 def is_plain(config: GenerationConfig) -> bool:
-    """Is greedy decoding under these settings nothing but taking the likeliest token?"""
+    """Tell whether greedy decoding under these settings just takes the likeliest token."""
     return all(
         name in HARMLESS or value in (None, False, 1, 1.0, 0, []) for name, value in config.to_diff_dict().items()
     )
@@ -165,14 +165,14 @@ def speaking(model: PreTrainedModel, prompt: LeafPrompt, most: int, graphs: Grap
 
 
 def is_lean(model: PreTrainedModel) -> bool:
-    """Does `greedy_steps` give the words of the model's own `generate`?"""
+    """Tell whether `greedy_steps` gives the words of the model's own `generate`."""
     return backbone_for(model).before_encoder and is_plain(model.generation_config)
 
 
 def steps(
     model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
 ) -> Generator[DecodingStep, Tensor | None]:
-    """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
+    """Decode like `greedy_steps`. If that does not give the model's words, all are generated before the first step, and
     ending a row early saves nothing. graphs: as for `speaking`."""
     inputs, ends = realized.inputs, end_tokens(model)
     if is_lean(model):
@@ -185,7 +185,7 @@ def steps(
 
 
 def generated(model: Any, inputs: Inputs, most: int) -> Generator[DecodingStep, Any]:
-    """The steps of the model's own `generate`, greedy, once all of them are made."""
+    """Yield the steps of the model's own `generate`, greedy, once all of them are made."""
     import torch
 
     with torch.inference_mode():

@@ -188,7 +188,7 @@ class Esper:
 
 
 def _cost(passes: int) -> int:
-    """Units of all passes together: two for the first, and one more for each than for the one before."""
+    """Return the units of all passes together: two for the first, and one more for each than for the one before."""
     return passes * (passes + 3) // 2
 
 
@@ -243,7 +243,7 @@ BLEND_ABOVE = 0.2
 
 
 def exploration_rule(pass_number: int, uncertainty: float, curious: float = 0.5) -> float:
-    """How much a pass explores, by the uncertainty after the pass before and the tension exploit ↔ explore."""
+    """Return how much a pass explores, by the uncertainty after the pass before and the tension exploit ↔ explore."""
     share = 0.1 if pass_number <= 1 else 0.5 if uncertainty > 0.7 else 0.3 if uncertainty > 0.4 else 0.05
     return 2 * curious * share
 

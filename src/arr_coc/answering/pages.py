@@ -54,7 +54,7 @@ class OpenedPages:
 def open_pages(
     turns: Sequence[Turn], question: str, options: Options, scorer: RelevanceSource | None, most: int | None = None
 ) -> OpenedPages:
-    """A conversation whose documents are opened at the pages that get tokens.
+    """Return a conversation whose documents are opened at the pages that get tokens.
 
     Args:
         turns: Of the conversation; other pictures in it are documents of one page.
@@ -122,7 +122,7 @@ def open_pages(
 
 
 def for_pages(relevance: object) -> object:
-    """What may be asked before a model has seen anything: not the model itself."""
+    """Refuse sources that need the model itself, before it has seen anything."""
     if isinstance(relevance, str) and relevance != "auto" and find_source(relevance).asks_model:
         return "auto"
     return "auto" if relevance is None else relevance
@@ -137,7 +137,7 @@ PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 def ask_page_by_page(
     document: Document, query: str, options: Options, scorer: RelevanceSource | None, asker: PageAsker
 ) -> Answer:
-    """The best page first, the next where the answer is unsure; the budget is that of all of them.
+    """Return the best page first, the next where the answer is unsure; the budget is that of all of them.
 
     Args:
         document: Its pages.
@@ -166,7 +166,7 @@ def ask_page_by_page(
 
 
 def _surest(look: DocumentLook, asked: Sequence[tuple[DocumentPage, Answer]]) -> Answer:
-    """Of the answers the one that is sure, on a page that is believed; its passes come last."""
+    """Choose the sure answer on a reliable page; its passes come last."""
     peaks = {page.number: known.peak for page, known in zip(look.document, look.relevances, strict=True)}
     most = max(max(peaks.values()), 1e-9)
 
@@ -207,7 +207,7 @@ READ, READ_BOTH = "words by OCR", "words by OCR and pixels"
 
 
 def seen_words(words: Words, allocation: Allocation) -> np.ndarray:
-    """(n,) places of the words that stand in or beside the finest leaves, in reading order; at most `MOST_HINTS`."""
+    """Return the places (n,) of words in or beside the finest leaves, in reading order; at most `MOST_HINTS`."""
     levels = np.asarray(allocation.levels)
     fine = np.asarray(allocation.boxes, dtype=np.float64)[levels == levels.min()]
     extent = np.array([allocation.height, allocation.width], dtype=np.float64)
@@ -226,14 +226,14 @@ def seen_words(words: Words, allocation: Allocation) -> np.ndarray:
 
 
 def hint_text(words: Words, allocation: Allocation, page: int = 1) -> str:
-    """What the prompt says of a page: its words in detail, a line for each line; "" where there is none."""
+    """Return the text for the prompt: a page's words in detail, line by line; "" if there are none."""
     lines = groupby(seen_words(words, allocation).tolist(), key=lambda place: int(words.lines[place]))
     text = "\n".join(" ".join(words.texts[place] for place in line) for _, line in lines)
     return INTRODUCTION.format(page=page, text=text) if text else ""
 
 
 def hints_of(words: object, allocations: Sequence[Allocation]) -> str:
-    """The hints of all pages together. words: of one page, or one entry for each; None for a page without."""
+    """Return the hints of all pages together. words: of one page, or one entry for each; None for a page without."""
     several = list(words) if isinstance(words, list | tuple) else [words]
     pages = enumerate(zip(several, allocations, strict=False), start=1)
     texts = [hint_text(one, allocation, page) for page, (one, allocation) in pages if one is not None]
@@ -241,7 +241,7 @@ def hints_of(words: object, allocations: Sequence[Allocation]) -> str:
 
 
 def settled(answer: Answer, copied: WordsAnswer, query: str) -> Answer:
-    """Of what was read from pixels and what was copied from words, the likelier to be right; both, where they agree."""
+    """Choose the likelier of the answers read from pixels and copied from words; join them if they agree."""
     pixels, words = log_odds(1.0 - answer.uncertainty), log_odds(copied.sureness)
     if comparable(answer.text) == comparable(copied.text):
         both = READ_BOTH if copied.by_ocr else BOTH

@@ -37,7 +37,7 @@ class Record:
             raise InputError(f"cannot record to {self.path}: the folder {self.path.parent} does not exist; create it")
 
     def add(self, answer: Answer, query: str, picture: Picture, model: str) -> None:
-        """Append one answer."""
+        """Append one answer to the record."""
         entry = {
             "source": "record",
             "image": self._image(picture),

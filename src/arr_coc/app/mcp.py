@@ -84,7 +84,7 @@ class AgentTools:
         place = self.find(path)
         work = self.packer.timed(lambda: ask(place, question))
         answer = await working(context, work, f"reading {place.name}")
-        return f"{answer.text}\nunsure: {answer.uncertainty:.0%}{'; '.join(('', *answer.notes))}"
+        return f"{answer.text}\nuncertainty: {answer.uncertainty:.0%}{'; '.join(('', *answer.notes))}"
 
     async def picture_cost(self, path: str, context: Context, model: str | None = None) -> str:
         """Say what a picture or PDF costs in visual tokens before it is sent to a model, such as gpt-4o."""

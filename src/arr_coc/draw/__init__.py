@@ -1,8 +1,8 @@
-"""Pictures of a decision: drawing only, nothing here decides anything.
+"""Draw decisions; nothing here decides anything.
 
-Panes (`overlay`: leaves over the picture, `heat`: the relevance map, `foveated`: what the model will see,
-`difference_map`: where two allocations differ) and the pages made of them: `homunculus` (all of it side by side, with
-legend and numbers) and `document_sheet` (pages of a document, those with tokens bright).
+Panes: `overlay` (leaves over the picture), `heat` (the relevance map), `foveated` (what the model will see),
+`difference_map` (where two allocations differ). Pages of panes: `homunculus` (all panes side by side, with legend and
+numbers) and `document_sheet` (the pages of a document, those with tokens bright).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A document on one page: every page small, those that got tokens bright and framed, with where these lie."""
+"""Draw a document on one sheet: all pages small, those with tokens bright, framed, and with their leaves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .layout import GAP, MARGIN, MUTED, PAPER, RULE, fit, level_colour, page, pl
 from .panes import overlay
 
 TITLE, TEXT, CAPTION = 24, 15, 13
-# Pages that are shown at most: the best ones, in their order.
+# Maximum number of pages shown: those with most tokens, in page order.
 MOST_SHOWN = 60
-# How far pages fade: with an overview only, and without a token.
+# How far pages fade: those with an overview only, and those without tokens.
 FADED, GONE = 0.55, 0.82
 FRAME, BAR = 5, 6
 
@@ -26,21 +26,21 @@ FRAME, BAR = 5, 6
 def document_sheet(
     document: Document, allocation: DocumentAllocation, query: str = "", *, width: int = 1280, shown: int = MOST_SHOWN
 ) -> Image.Image:
-    """A contact sheet of a document on which the pages that got tokens stand out.
+    """Draw a contact sheet of a document on which the pages with tokens stand out.
 
     Args:
-        document: What was looked at; its pages are drawn small.
-        allocation: What it got.
+        document: The document; its pages are drawn small.
+        allocation: Its allocation.
         query: The question, for the heading.
-        width: Of the sheet, in pixels.
-        shown: Pages at most; of more, those with most tokens.
+        width: Width of the sheet, in pixels.
+        shown: Maximum number of pages; those with most tokens are kept.
 
     Returns:
         The sheet.
     """
     pages = {one.number: one for one in document.pages}
     if any(one.number not in pages for one in allocation.pages):
-        raise InputError("the allocation is of other pages than this document has; draw it over its own document")
+        raise InputError("the allocation belongs to another document (its pages differ); draw it over its own")
     chosen = sorted(allocation.ranked[: max(1, shown)], key=lambda one: one.number)
     most = max(1, max(one.tokens for one in chosen))
     columns = min(len(chosen), 3 if len(chosen) <= 3 else 4 if len(chosen) <= 8 else 6 if len(chosen) <= 24 else 8)
@@ -70,7 +70,7 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
     if left_out := len(allocation.pages) - len(allocation.funded):
         headline += f", {left_out} without a token"
     if shown < len(allocation.pages):
-        headline += f"; the {shown} with most tokens are shown"
+        headline += f"; showing the {shown} with most tokens"
     write(canvas, shorten(headline, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
     spent = f"{allocation.tokens} tokens"
     if allocation.full:
@@ -84,7 +84,7 @@ def _tile(
     x, y = corner
     size = fit(*one.size, space[0] - 2 * FRAME, space[1] - 2 * FRAME)
     try:
-        # Twice the size, so that small type does not turn to noise; leaves are drawn at the size that is shown.
+        # Twice the size, so that small print stays smooth; leaves are drawn at the size shown.
         pixels = resize(one.draw(2 * max(size)).pixels, size)
     except InputError:
         pixels = np.full((*size, 3), RULE, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""The homunculus: a picture, its relevance, the leaves it earned, and what the model will see; of a clip too."""
+"""Draw the homunculus: a picture or clip, its relevance, its leaves, and what the model will see."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def homunculus(
     answer: Answer | None = None,
     truth: str | None = None,
 ) -> Image.Image:
-    """One page, `width` pixels wide: question and numbers, the panes side by side, the levels, and who decided.
+    """Draw one page, `width` pixels wide: question and numbers, panes side by side, the levels, and who decided.
 
-    picture: anything `load_picture` takes; a reduced `Picture` will do. relevance: shown as a pane where given. answer,
-    truth: what was said, how sure that is, and what is right.
+    picture: anything `load_picture` takes, also a reduced `Picture`. relevance: drawn as a pane if given. answer,
+    truth: the model's answer with its uncertainty, and the right answer.
     """
     picture = load_picture(picture)
     check_same_picture(picture.size, allocation)
@@ -89,7 +89,7 @@ def homunculus(
 
 
 def answer_words(answer: Answer, truth: str | None = None) -> str:
-    """An answer, how sure it is, and whether it is right, in one line."""
+    """Return one line with an answer, how sure it is, and whether it is right."""
     right = "" if truth is None else f"; truth: {truth}"
     return f"Answer: {answer.text or '(nothing)'} ({sureness_words(answer.uncertainty)}){right}"
 
@@ -97,7 +97,7 @@ def answer_words(answer: Answer, truth: str | None = None) -> str:
 def heading(
     canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation, more: Sequence[str] = ()
 ) -> None:
-    """The question on the left, the numbers on the right, what was answered, the budget bar beneath."""
+    """Draw the question on the left, the numbers on the right, then the answer and the budget bar."""
     width = canvas.shape[1]
     y = MARGIN - 6
     for line in lines:
@@ -121,7 +121,7 @@ def check_same_picture(size: tuple[int, int], allocation: Allocation) -> None:
 
 
 def homunculus_frames(watched: Watched, frames: Iterable[np.ndarray], width: int = 1280) -> Iterator[np.ndarray]:
-    """(H, W, 3) uint8 for each frame: where the tokens go, and what the model sees."""
+    """Yield (H, W, 3) uint8 for each frame: where its tokens go, and what the model sees."""
     pane = (width - 2 * MARGIN - GAP) // 2
     shown = fit(*watched.size, round(0.6 * width), pane)
     top = MARGIN + line_height(LARGE) + line_height(TEXT) + 12
@@ -140,7 +140,7 @@ def homunculus_frames(watched: Watched, frames: Iterable[np.ndarray], width: int
 
 
 def words_of(watched: Watched, number: int) -> str:
-    """One line about a frame."""
+    """Return one line about a frame."""
     seen = watched.frames[number]
     parts = [f"frame {number + 1} of {len(watched.frames)}", f"scene {seen.scene + 1}"]
     if watched.seconds:

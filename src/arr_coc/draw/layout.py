@@ -1,5 +1,5 @@
-"""Colours, where things go on a page, the one primitive all region drawing rests on (`covered`), and the numbers beside
-the pictures: what each level costs and covers."""
+"""Colours and places on a page, the mask that all drawing of regions uses (`covered`), and the legend: what each level
+costs and covers."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from ..attending.leaves import token_boxes
 from ..core.values import Allocation
 from ..pictures.lettering import BOLD, INK, Colour, line_height, shorten, write
 
-# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Colour-blind readers can
-# tell every two apart as well.
+# Fine levels are warm and bright, coarse ones cool and dark; the last colour serves all coarser levels. Colour-blind
+# readers can distinguish every two of them.
 LEVEL_COLOURS = np.array(
     [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
 )
-UNSEEN: Colour = (38, 39, 44)  # ground that no token looks at
+UNSEEN: Colour = (38, 39, 44)  # area without a token
 MARGIN = 32
 GAP = 20
-# A pane never gets taller than this share of the page's width, so that a till receipt stays on a screen.
+# Maximum height of a pane as a share of the page's width, so that a receipt fits on a screen.
 TALLEST = 0.6
 PAPER: Colour = (250, 249, 246)
 MUTED: Colour = (108, 112, 120)
 RULE: Colour = (222, 220, 214)
-# The two sides of a comparison: apart in hue and alike in lightness, also for colour-blind readers.
+# The two sides of a comparison: different hue, equal lightness, also for colour-blind readers.
 FIRST: Colour = (196, 90, 20)
 SECOND: Colour = (24, 104, 168)
 
 
 def level_colour(level: int) -> np.ndarray:
-    """(3,) uint8 colour of a level of detail; `UNSEEN` for a level below 0."""
+    """Return the colour of a level of detail, (3,) uint8; `UNSEEN` for a level below 0."""
     return np.array(UNSEEN, dtype=np.uint8) if level < 0 else LEVEL_COLOURS[min(level, len(LEVEL_COLOURS) - 1)]
 
 
 @cache
 def relevance_scale() -> np.ndarray:
-    """(256, 3) uint8 RGB, perceptually uniform (inferno), from relevance 0 to 1."""
+    """Return a perceptually uniform colour table (inferno), (256, 3) uint8 RGB, from relevance 0 to 1."""
     ramp = np.arange(256, dtype=np.uint8)[:, None]
     return np.ascontiguousarray(cv2.applyColorMap(ramp, cv2.COLORMAP_INFERNO)[:, 0, ::-1])
 
 
 @cache
 def difference_scale() -> np.ndarray:
-    """(256, 3) uint8 RGB: the first allocation's colour, paper in the middle, the second's."""
+    """Return a table (256, 3) uint8 RGB from the first allocation's colour through paper to the second's."""
     stops = np.array([FIRST, (236, 234, 228), SECOND], dtype=np.float64)
     at = np.linspace(0, 2, 256)
     return np.stack([np.interp(at, [0, 1, 2], stops[:, channel]) for channel in range(3)], -1).round().astype(np.uint8)
 
 
 def page(height: int, width: int) -> np.ndarray:
-    """(height, width, 3) uint8 of empty paper."""
+    """Return empty paper, (height, width, 3) uint8."""
     return np.full((height, width, 3), PAPER, dtype=np.uint8)
 
 
 def fit(height: int, width: int, room_height: int, room_width: int) -> tuple[int, int]:
-    """The largest (height, width) of that shape inside the space, at least 1 pixel each way."""
+    """Return the largest (height, width) of that shape inside the space, at least 1 pixel each way."""
     scale = min(room_height / height, room_width / width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
 def resize(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(H, W, 3) uint8 → size: area mean when shrinking, cubic when growing."""
+    """Resize (H, W, 3) uint8: by area means when shrinking, cubic when enlarging."""
     if pixels.shape[:2] == tuple(size):
         return pixels
     shrinking = pixels.shape[0] >= size[0] and pixels.shape[1] >= size[1]
@@ -71,7 +71,7 @@ def resize(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, space: tuple[int, int]) -> None:
-    """Put `picture` into the middle of a space (height, width) at (x, y), with a hairline around it."""
+    """Paste `picture` into the middle of a space (height, width) at (x, y), with a hairline around it."""
     height, width = picture.shape[:2]
     top, left = y + (space[0] - height) // 2, x + (space[1] - width) // 2
     canvas[max(top - 1, 0) : top + height + 1, max(left - 1, 0) : left + width + 1] = RULE
@@ -79,12 +79,12 @@ def place(canvas: np.ndarray, picture: np.ndarray, x: int, y: int, space: tuple[
 
 
 def boxes_at(allocation: Allocation, size: tuple[int, int]) -> np.ndarray:
-    """(N, 4) int64: top, left, bottom, right of every region on a display of `size`, neighbours still touching."""
+    """Return top, left, bottom, right of regions on a display of `size`, (N, 4) int64; neighbours still touch."""
     return _displayed(allocation.boxes.astype(np.float64), size, (allocation.height, allocation.width))
 
 
 def tokens_at(allocation: Allocation, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """`boxes_at` of every token, (T, 4), and its level (T,): a region of several tokens is drawn as their grid."""
+    """Return `boxes_at` of every token, (T, 4), and its level (T,): a region of several tokens becomes a grid."""
     if (allocation.counts == 1).all():
         return boxes_at(allocation, size), allocation.levels
     given = (allocation.height, allocation.width)
@@ -95,16 +95,16 @@ def tokens_at(allocation: Allocation, size: tuple[int, int]) -> tuple[np.ndarray
 
 
 def _displayed(boxes: np.ndarray, size: tuple[int, int], given: tuple[int, int]) -> np.ndarray:
-    """(N, 4) top, left, height, width in pixels as given → top, left, bottom, right on the display."""
+    """Convert (N, 4) top, left, height, width in the picture's pixels to top, left, bottom, right on the display."""
     scale = np.array([size[0] / given[0], size[1] / given[1]] * 2)
     corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
     return np.rint(corners * scale).astype(np.int64)
 
 
 def covered(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(H, W) bool: which pixels lie in any of `boxes` (N, 4) top, left, bottom, right; bottom and right exclusive.
+    """Return a mask (H, W) of the pixels inside `boxes` (N, 4) top, left, bottom, right; the last two exclusive.
 
-    Marks the corners of all boxes at once and sums twice: the cost does not depend on how many boxes there are.
+    Marks the corners of all boxes at once and sums twice, so the cost hardly depends on the number of boxes.
     """
     height, width = size
     top, left, bottom, right = np.clip(boxes, 0, np.array([height, width, height, width])).T
@@ -117,7 +117,7 @@ def covered(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def levels_at(allocation: Allocation, size: tuple[int, int]) -> np.ndarray:
-    """(H, W) int16: the level of detail at every display pixel, -1 where nothing looks; the finer region wins."""
+    """Return the level of detail of each display pixel, (H, W) int16, -1 without a token; the finer region wins."""
     boxes = boxes_at(allocation, size)
     result = np.full(size, -1, dtype=np.int16)
     for level in sorted(set(allocation.levels.tolist()), reverse=True):
@@ -131,8 +131,8 @@ BAR_HEIGHT = 10
 
 
 class LevelRow(NamedTuple):
-    """One level of an allocation, as it is counted inside and as it is shown (−1: seen twice as large). side: pixels of
-    the picture that one region covers each way."""
+    """One level of an allocation, as counted in the code and as shown (−1: read at twice the size). side: pixels of the
+    picture that one region covers each way."""
 
     level: int
     side: int
@@ -142,7 +142,7 @@ class LevelRow(NamedTuple):
 
 
 def level_rows(allocation: Allocation) -> list[LevelRow]:
-    """One row per level in use, finest first. Areas are shares of the picture; a finer region hides a coarser one."""
+    """Return a row per level in use, finest first. Areas are shares of the picture; finer regions hide coarser ones."""
     size = (min(allocation.height, 512), min(allocation.width, 512))
     total = allocation.height * allocation.width
     tiles = not allocation.sparse and allocation.boxes[:, 2:].astype(np.int64).prod(1).sum() == total
@@ -156,7 +156,7 @@ def level_rows(allocation: Allocation) -> list[LevelRow]:
 
 
 def budget_bar(canvas: np.ndarray, allocation: Allocation, x: int, y: int, width: int) -> None:
-    """A bar as long as the full token count, filled by level as far as tokens are spent."""
+    """Draw a bar for the full token count, filled level by level with the tokens spent."""
     canvas[y : y + BAR_HEIGHT, x : x + width] = RULE
     rows = level_rows(allocation)
     spent = np.cumsum([0, *(row.tokens for row in rows)])
@@ -167,7 +167,7 @@ def budget_bar(canvas: np.ndarray, allocation: Allocation, x: int, y: int, width
 
 
 def level_legend(canvas: np.ndarray, allocation: Allocation, x: int, y: int, width: int) -> int:
-    """One column per level: swatch, pixels, tokens, area. Returns the height used."""
+    """Draw one column per level: swatch, pixels, tokens, area; return the height used."""
     rows = level_rows(allocation)
     column = width // max(len(rows), 4)
     for number, row in enumerate(rows):
@@ -187,13 +187,13 @@ def level_legend(canvas: np.ndarray, allocation: Allocation, x: int, y: int, wid
 
 
 def spent_words(allocation: Allocation) -> str:
-    """For example "256 of 1 024 tokens"."""
+    """Return, for example, "256 of 1 024 tokens"."""
     seen = "" if allocation.scale == 1 else f", read ×{allocation.scale:.3g}"
     return f"{allocation.tokens:,} of {allocation.full:,} tokens".replace(",", " ") + seen
 
 
 def share_words(allocation: Allocation) -> str:
-    """For example "25.0 %"."""
+    """Return, for example, "25.0 %"."""
     return f"{100 * allocation.keep:.1f} %"
 
 
@@ -205,7 +205,7 @@ WAY_COLOURS: dict[str, Colour] = {
     "participatory": (178, 60, 120),
     "given": MUTED,
 }
-# What the tensions pull between, in the order in which they are shown.
+# The two ends of each tension, in the order shown.
 POLES = {
     "compress_particularize": ("compress", "particularize"),
     "exploit_explore": ("exploit", "explore"),
@@ -214,13 +214,13 @@ POLES = {
 
 
 def deciders(allocation: Allocation) -> list[tuple[str, str, float]]:
-    """(source, way of knowing, weight) of those who decided, the heaviest first."""
+    """Return (source, way of knowing, weight) of each source that decided, the heaviest first."""
     found = [(source, way, weight) for way, one in allocation.ways.items() for source, weight in one.items()]
     return sorted(found, key=lambda one: -one[2])
 
 
 def decided_words(allocation: Allocation) -> list[str]:
-    """Who decided, and how the tensions stood, in plain words; nothing where the caller decided."""
+    """Return sentences about the sources that decided and the tensions; none if the caller decided."""
     who = [f"{source} {100 * weight:.0f} % ({way})" for source, way, weight in deciders(allocation) if weight >= 0.005]
     stood = [
         f"{low} {100 * (1 - value):.0f} : {100 * value:.0f} {high}"
@@ -231,7 +231,7 @@ def decided_words(allocation: Allocation) -> list[str]:
 
 
 def decided_strip(canvas: np.ndarray, allocation: Allocation, x: int, y: int, width: int) -> None:
-    """On the left a bar of the sources, as long as their weights; on the right a knob on a line for each tension."""
+    """Draw the weights of the sources as a bar on the left, and each tension as a slider on the right."""
     half = (width - GAP) // 2
     write(canvas, "Who decided", x, y, size=13, colour=MUTED, weight=BOLD)
     top, left = y + line_height(13) + 2, x

@@ -1,5 +1,5 @@
-"""The panes that every page is made of: leaves over a picture (`overlay`), the relevance as colour (`heat`), what the
-model will see (`foveated`). Where leaves lie on one another, the finest shows.
+"""The panes of a page: leaves over a picture (`overlay`), relevance as colour (`heat`), what the model will see
+(`foveated`). Where leaves overlap, the finest shows.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _VEIL = (84, 88, 100)
 
 
 def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
-    """(H, W, 3) uint8 RGB: `pixels` (the picture at display size) dimmed where it is seen coarsely, with borders.
+    """Draw leaves over `pixels` (the picture at display size), dimmed where the level is coarse; (H, W, 3) uint8 RGB.
 
-    Every leaf gets a hairline in its level's colour, fainter where leaves are small on the display; where the level
+    Every leaf gets a hairline in its level's colour, fainter if leaves are small on the display; where the level
     changes, a stronger line in the finer level's colour shows the outline.
     """
     size = pixels.shape[:2]
@@ -51,9 +51,9 @@ def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
 
 
 def _dimmed(pixels: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Full colour at level 0, ever greyer and more veiled above, dark where nothing looks.
+    """Dim pixels by level: full colour at level 0, greyer at coarser levels, dark without a token.
 
-    A veil of one grey is seen on white paper and on a night street alike; darkening alone would not be.
+    A grey veil shows on white paper as well as on a night street; darkening alone would not.
     """
     coarsest = max(int(levels.max()), 1)
     share = np.clip(levels, 0, None).astype(np.float32)[..., None] / coarsest
@@ -66,7 +66,7 @@ def _dimmed(pixels: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def _edges(boxes: np.ndarray) -> np.ndarray:
-    """(2N, 4): the top row and the left column of each box; its other edges are its neighbours' top and left."""
+    """Return the top row and the left column of each box, (2N, 4); its other edges belong to its neighbours."""
     top, left, bottom, right = boxes.T
     return np.concatenate(
         [np.stack([top, left, top + 1, right], axis=1), np.stack([top, left, bottom, left + 1], axis=1)]
@@ -74,7 +74,7 @@ def _edges(boxes: np.ndarray) -> np.ndarray:
 
 
 def _outline(levels: np.ndarray, level: int, thickness: int) -> np.ndarray:
-    """(H, W) bool: pixels of `level` within `thickness` of a coarser or unseen pixel."""
+    """Return a mask (H, W) of the pixels of `level` within `thickness` of a coarser or unseen pixel."""
     rank = np.where(levels < 0, np.iinfo(np.int16).max, levels).astype(np.int16)
     here = (rank == level).astype(np.uint8)
     coarser = (rank > level).astype(np.uint8)
@@ -90,10 +90,10 @@ def _blend(canvas: np.ndarray, where: np.ndarray, colour: np.ndarray, alpha: flo
 
 
 def heat(relevance: Relevance | np.ndarray, size: tuple[int, int], pixels: np.ndarray | None = None) -> np.ndarray:
-    """(H, W, 3) uint8 RGB of a map in [0, 1], on a perceptually uniform scale that means the same in every picture.
+    """Draw a map in [0, 1] as (H, W, 3) uint8 RGB, with the same perceptually uniform colours for every picture.
 
-    pixels: (H, W, 3) uint8 of the picture at that size; its brightness then shades the colours a little, so that one
-    can tell what is where without losing the scale.
+    pixels: (H, W, 3) uint8 of the picture at that size; its brightness shades the colours a little, so that one
+    recognises what is where.
     """
     values = np.asarray(relevance.map if isinstance(relevance, Relevance) else relevance, dtype=np.float32)
     grows = size[0] >= values.shape[0] and size[1] >= values.shape[1]
@@ -103,7 +103,7 @@ def heat(relevance: Relevance | np.ndarray, size: tuple[int, int], pixels: np.nd
     if pixels is None:
         return colours
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)[..., None] / 255
-    # Where little is relevant the picture shows through: a map of one small place is else a black pane.
+    # The picture shows through where little is relevant; otherwise a map of one small place would be a black pane.
     shaded = colours * (0.7 + 0.3 * grey) + (14 + 100 * (1 - values[..., None])) * grey
     return np.clip(np.rint(shaded), 0, 255).astype(np.uint8)
 
@@ -112,10 +112,10 @@ def heat(relevance: Relevance | np.ndarray, size: tuple[int, int], pixels: np.nd
 
 
 def mip(pixels: np.ndarray, level: int, canvas: tuple[int, int]) -> np.ndarray:
-    """Area means over the 2**level × 2**level blocks of a canvas: (ceil(H / 2**level), ceil(W / 2**level), 3) uint8.
+    """Average the 2**level × 2**level blocks of a canvas: (ceil(H / 2**level), ceil(W / 2**level), 3) uint8.
 
-    The edge is padded by replication, as the encoder's input is. Where `pixels` are smaller than the canvas (a large
-    picture read reduced), blocks are measured on the canvas and averaged over the pixels there are.
+    The edge is padded by replication, like the encoder's input. If `pixels` are smaller than the canvas (a large
+    picture read reduced), blocks are measured on the canvas and averaged over the available pixels.
     """
     if level <= 0:
         return pixels
@@ -128,10 +128,10 @@ def mip(pixels: np.ndarray, level: int, canvas: tuple[int, int]) -> np.ndarray:
 
 
 def foveated(picture: object, allocation: Allocation, size: tuple[int, int] | None = None) -> np.ndarray:
-    """(H, W, 3) uint8 RGB: the picture with each region at its level of detail, ground that no token sees dark.
+    """Draw the picture with each region at its level of detail, dark without a token; (H, W, 3) uint8 RGB.
 
-    picture: anything `load_picture` takes. size: (height, width) of the result; by default that of the canvas the
-    backbone sees at level 0, where the result is exact, block for block. On a smaller display, levels finer than the
+    picture: anything `load_picture` takes. size: (height, width) of the result; by default that of the canvas which the
+    model sees at level 0, where the result is exact, block for block. On a smaller display, levels finer than the
     display can show look alike.
     """
     picture = load_picture(picture)
@@ -140,21 +140,21 @@ def foveated(picture: object, allocation: Allocation, size: tuple[int, int] | No
     pixels = picture.pixels
     if pixels.shape[0] > canvas[0] or pixels.shape[1] > canvas[1]:
         pixels = resize(pixels, canvas)
-    # Which row and which column of the canvas each one of the display shows: its centre's.
+    # The row and column of the canvas under the centre of each row and column of the display.
     at_row, at_col = (
         np.minimum(((np.arange(shown) + 0.5) * (given / shown) * (side / given)).astype(np.int64), side - 1)
         for shown, given, side in zip(size, picture.size, canvas, strict=True)
     )
     levels = levels_at(allocation, size)
     result = np.full((*size, 3), UNSEEN, dtype=np.uint8)
-    # Canvas pixels behind one pixel of the display, or of what was read where that is coarser.
+    # Canvas pixels behind one pixel of the display, or of the pixels read if those are coarser.
     reduction = max(canvas[0] / size[0], canvas[0] / pixels.shape[0])
     smooth = resize(pixels, size)
     for (level, down, across), here in _seen_alike(allocation, levels, boxes_at(allocation, size)):
         if not here.any():
-            continue  # the mips of a whole picture take their time
+            continue  # the mips of a whole picture are slow
         if max(down, across) <= max(reduction, 1):
-            # A block no larger than a pixel cannot be shown; smooth resizing is then closest to the truth.
+            # A block no larger than a pixel cannot be shown; smooth resizing is closest then.
             seen = smooth
         elif level >= 0:
             seen = mip(pixels, int(level), canvas)[(at_row >> int(level))[:, None], (at_col >> int(level))[None, :]]
@@ -169,9 +169,9 @@ def foveated(picture: object, allocation: Allocation, size: tuple[int, int] | No
 def _seen_alike(
     allocation: Allocation, levels: np.ndarray, boxes: np.ndarray
 ) -> Iterator[tuple[tuple[float, float, float], np.ndarray]]:
-    """((level, canvas pixels behind one pixel of a token down, across), (H, W) bool: the display pixels seen so).
+    """Yield (level, canvas pixels per token pixel down, across) with a mask (H, W) of the display pixels shown so.
 
-    A leaf of level l shows 2**l pixels as one; a patch of several tokens as many as its cells are more than they.
+    A leaf of level l shows 2**l pixels as one; a patch of several tokens, as many as it has cells per token.
     """
     several = allocation.counts > 1
     single = covered(boxes[~several], levels.shape) if several.any() else levels >= 0
@@ -190,9 +190,9 @@ def _seen_alike(
 def difference_map(
     first: Allocation, second: Allocation, size: tuple[int, int], pixels: np.ndarray | None = None
 ) -> np.ndarray:
-    """(H, W, 3) uint8 RGB: orange where the first spends more tokens, blue where the second does, paper where neither.
+    """Draw orange where the first spends more tokens, blue where the second does, else paper; (H, W, 3) uint8 RGB.
 
-    Tokens per cell are compared by their logarithm, because one level of detail is a factor of four.
+    Compares the logarithms of tokens per cell, because one level of detail is a factor of four.
     """
     densities = [np.log2(np.maximum(token_density(allocation), 4.0**-6)) / 2 for allocation in (first, second)]
     change = densities[1] - densities[0]

@@ -1,8 +1,8 @@
-"""A few rectangles over what a question needs, within a budget of tokens.
+"""Cover what a question needs by a few rectangles, within a budget of tokens.
 
-The allocation's leaves say how finely each cell wants to be seen. A rectangle shows its ground at one level: a cell
-that wants level 0 and is shown at level 1 gains half. Rectangles are found by sums over all places, the largest shapes
-first that their tokens pay for; several share the budget in a few fixed ways, and one more must earn its place.
+The allocation's leaves give the level that each cell needs. A rectangle shows its area at one level: a cell that needs
+level 0 and is shown at level 1 gains half. Rectangles are found by sums over all places, for the largest shapes within
+the tokens; several share the budget in a few fixed ways, and each further one must add a minimum gain.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-# What is gained of a cell that is shown one level coarser than its leaf.
+# Gain of a cell that is shown one level coarser than its leaf.
 COARSER = 0.5
-# What every further rectangle must add, of all that is gained: each is one more picture to keep apart.
+# Share of the whole gain that every further rectangle must add: each is one more picture.
 WORTH = 0.3
-# Times as large as it is that a part may become so that it cuts no word.
+# Maximum factor by which a part may grow to avoid cutting words.
 GROWTHS = (1.0, 1.04, 1.08, 1.12, 1.15)
-# How several rectangles may share a budget.
+# Ways in which several rectangles may share a budget.
 SHARES: tuple[tuple[float, ...], ...] = ((1.0,), (0.5, 0.5), (0.7, 0.3), (0.4, 0.3, 0.3), (0.5, 0.25, 0.25))
-# No rectangle is this many times as long as wide; shapes that are tried of each level.
+# Maximum ratio of a rectangle's sides; number of shapes to try at each level.
 LONGEST_SHAPE, MOST_SHAPES = 5.0, 12
-# Ground that the allocation sees no finer than the overview gains so little that it only breaks ties.
+# Gain of cells that the allocation sees no finer than the overview: it only breaks ties.
 GROUND = 0.02
-# What stands beside the relevant gains a little: a crop has it in its middle, with what belongs to it.
+# Gain of cells beside relevant ones, so that a crop has the relevant ones in its middle, with their context.
 AROUND = 0.25
 
 
 class Rectangle(NamedTuple):
-    """row, col, height, width: cells of the picture. rows, cols: cells that it is drawn in. gain: what it shows."""
+    """A rectangle. row, col, height, width: cells of the picture. rows, cols: drawn cells. gain: of its contents."""
 
     row: int
     col: int
@@ -45,9 +45,9 @@ Fits = Callable[[int, int, int], bool]
 
 
 def level_gains(relevance: np.ndarray, levels: np.ndarray, coarsest: int) -> list[np.ndarray]:
-    """(rows, cols) relevance and level of the leaf seen at each cell → for each level from 0: what a cell gains that is
-    shown at it. coarsest: the overview's level, at which nothing more is gained. Only what stands out of the picture's
-    median counts: much ground of little relevance is no place to be enlarged."""
+    """Return the gain of each cell at each level from 0, by relevance (rows, cols) and the level of its leaf. coarsest:
+    the overview's level, without gain. Only relevance above the picture's median counts: a large area of little
+    relevance is not worth enlarging."""
     fine = (levels >= 0) & (levels < coarsest)
     above = np.maximum(relevance - np.median(relevance), 0)
     wanted = np.where(fine, above, GROUND * above).astype(np.float64)
@@ -59,14 +59,14 @@ def level_gains(relevance: np.ndarray, levels: np.ndarray, coarsest: int) -> lis
 
 
 def around(values: np.ndarray) -> np.ndarray:
-    """(rows, cols) → the mean of every cell and its eight neighbours."""
+    """Return the mean of every cell and its eight neighbours, (rows, cols)."""
     edged = np.pad(values, 1)
     rows, cols = values.shape
     return np.mean([edged[y : y + rows, x : x + cols] for y in range(3) for x in range(3)], axis=0)
 
 
 def shapes(fits: Fits, tokens: int, most_rows: int, most_cols: int) -> list[tuple[int, int]]:
-    """(rows, cols) of drawn cells: for a number of rows the most columns that the tokens pay for."""
+    """Yield (rows, cols) of drawn cells: for a number of rows the largest number of columns within the tokens."""
     found: dict[tuple[int, int], None] = {}
     for rows in spread(most_rows):
         cols = widest(lambda cols, rows=rows: fits(rows, cols, tokens), min(most_cols, int(rows * LONGEST_SHAPE)))
@@ -77,14 +77,14 @@ def shapes(fits: Fits, tokens: int, most_rows: int, most_cols: int) -> list[tupl
 
 @lru_cache(maxsize=512)
 def spread(most: int) -> list[int]:
-    """Some whole numbers from 1 to `most`, close together where they are small."""
+    """Return some whole numbers from 1 to `most`, denser if they are small."""
     if most <= MOST_SHAPES:
         return list(range(1, most + 1))
     return sorted({round(number) for number in np.geomspace(1, most, MOST_SHAPES)} | {2, 3})
 
 
 def widest(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` that fits; 0 where none does."""
+    """Return the largest number up to `most` that fits; 0 if none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -96,7 +96,7 @@ def widest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rectangle | None:
-    """The rectangle of the most gain that a number of tokens pays for; None where they pay for none."""
+    """Return the rectangle of the highest gain within a number of tokens; None if none fits."""
     rows, cols = gains[0].shape
     best: Rectangle | None = None
     for level, gain in enumerate(gains):
@@ -117,15 +117,15 @@ def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rect
 def cover(
     gains: Sequence[np.ndarray], fits: Fits, tokens: Callable[[int, int], int], budget: int, most: int = 3
 ) -> list[Rectangle]:
-    """Up to `most` rectangles of the most gain, within a budget of tokens of all together; the best first.
+    """Return up to `most` rectangles of the highest gain, within a budget of tokens for all; the best first.
 
-    gains: of each cell at each level (`level_gains`). fits: whether a picture of these drawn rows and columns costs
-    no more than a number of tokens. tokens: what such a picture costs.
+    gains: of each cell at each level (`level_gains`). fits: tells whether a picture of these drawn rows and columns
+    costs no more than a number of tokens. tokens: the cost of such a picture.
     """
     total, best, most_worth = max(float(gains[0].sum()), 1e-9), [], 0.0
     for shares in SHARES:
         dearer = WORTH * total * (len(shares) - 1)
-        if len(shares) > most or total - dearer <= most_worth:  # even all that there is would not be worth it
+        if len(shares) > most or total - dearer <= most_worth:  # even the largest possible gain would not be worth it
             continue
         chosen = shared_cover(gains, fits, tokens, budget, shares)
         worth = sum(one.gain for one in chosen) - WORTH * total * (len(chosen) - 1)
@@ -137,7 +137,7 @@ def cover(
 def shared_cover(
     gains: Sequence[np.ndarray], fits: Fits, tokens: Callable[[int, int], int], budget: int, shares: Sequence[float]
 ) -> list[Rectangle]:
-    """One rectangle for each share of the budget; what one leaves over goes to the next."""
+    """Return one rectangle for each share of the budget; left-over tokens go to the next."""
     left, spent, chosen = [gain.copy() for gain in gains], 0, []
     for number, share in enumerate(shares):
         own = budget - spent if number == len(shares) - 1 else int(budget * share)
@@ -154,10 +154,10 @@ def shared_cover(
 def uncut(
     box: tuple[float, float, float, float], words: np.ndarray, size: tuple[int, int]
 ) -> tuple[int, int, int, int]:
-    """A box (y, x, height, width in pixels) that cuts through no word, where a small move or some growth can help it:
-    in whole pixels of a picture of this size, of nearly the same shape. words: (N, 4) x0, y0, x1, y1 in pixels."""
+    """Move or grow a box (y, x, height, width in pixels) a little so that it cuts no word, if possible: in whole pixels
+    of a picture of this size, with nearly the same shape. words: (N, 4) x0, y0, x1, y1 in pixels."""
     y, x, height, width = box
-    # A word that is larger than the box itself, such as a heading, is cut whatever one does.
+    # A word that is larger than the box itself, such as a heading, is cut in any case.
     tall, wide = words[:, 3] - words[:, 1], words[:, 2] - words[:, 0]
     reach = float(np.median(tall)), 0.75 * float(np.median(wide))
     close = (words[:, 0] < x + width + 2 * reach[1]) & (words[:, 2] > x - 2 * reach[1])
@@ -167,7 +167,7 @@ def uncut(
 
 
 def in_pixels(box: tuple[float, float, float, float], size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """A box in whole pixels, inside a picture of this size."""
+    """Round a box to whole pixels inside a picture of this size."""
     y, x, height, width = box
     top, left = max(0, round(y)), max(0, round(x))
     return top, left, min(size[0] - top, max(1, round(height))), min(size[1] - left, max(1, round(width)))
@@ -180,7 +180,7 @@ def moved(
     size: tuple[int, int],
     reach: tuple[float, float],
 ) -> tuple[float, tuple[float, float, float, float]]:
-    """The box, made larger by a factor, where it cuts least within `reach` (down, across): what that costs, and it."""
+    """Place the box, enlarged by a factor, where it cuts least within `reach` (down, across); return cost and box."""
     y, x, height, width = box
     tall, wide = min(size[0], height * times), min(size[1], width * times)
     down, across = (np.linspace(-far, far, steps) for far, steps in zip(reach, (17, 33), strict=True))
@@ -199,14 +199,14 @@ def moved(
 def quiet(
     box: tuple[float, float, float, float], pixels: np.ndarray, size: tuple[int, int], reach: int
 ) -> tuple[int, int, int, int]:
-    """The same for pictures whose words are not known: a box whose edges run where little stands, at most a tenth
-    larger. pixels: (H, W, 3) uint8 of the picture, perhaps reduced. reach: how far an edge may move, in pixels."""
+    """Do the same for pictures without words: move the box's edges to places with little print, at most a tenth larger.
+    pixels: (H, W, 3) uint8 of the picture, perhaps reduced. reach: maximum move of an edge in pixels."""
     scale = pixels.shape[0] / size[0], pixels.shape[1] / size[1]
     y, x, height, width = box
     top, left = (max(0, int((start - reach) * by)) for start, by in zip((y, x), scale, strict=True))
     bottom, right = (int((stop + 2 * reach) * by) + 2 for stop, by in zip((y + height, x + width), scale, strict=True))
     near = pixels[top:bottom, left:right, 1].astype(np.int16)
-    # What a cut along a row goes through: changes of brightness along that row; and so for columns.
+    # Cost of a cut along a row: the changes of brightness along that row; the same for columns.
     rows = np.minimum(np.abs(np.diff(near, axis=1)), 64).sum(1, dtype=np.float64)
     cols = np.minimum(np.abs(np.diff(near, axis=0)), 64).sum(0, dtype=np.float64)
     best: tuple[float, tuple[float, float, float, float]] | None = None
@@ -224,9 +224,9 @@ def quiet(
 def quietest(
     costs: np.ndarray, span: tuple[float, float, float], frame: tuple[int, float, int], reach: int
 ) -> tuple[float, float]:
-    """The least cost of two edges and where the first then lies.
+    """Return the least cost of two edges and the place of the first.
 
-    span: start, length and the length it is to have. frame: the first line of costs, lines a pixel, the side's length.
+    span: start, length and the new length. frame: the first line of costs, lines a pixel, the side's length.
     """
     start, length, wanted = span
     first, by, side = frame

@@ -1,4 +1,4 @@
-"""`Packed`: what is sent in place of a picture: ordinary pictures, the text beside them, and the way back.
+"""`Packed`: the ordinary pictures sent in place of a picture, their text, and the map back to its coordinates.
 
 Parts of a page are drawn by `drawn` and `marked`, and described in words by `caption`.
 """
@@ -23,7 +23,7 @@ JPEG_QUALITY = 92
 
 
 class OriginalPoint(NamedTuple):
-    """x, y: pixels of the original. page: from 0."""
+    """A point. x, y: pixels of the original. page: from 0."""
 
     x: float
     y: float
@@ -32,9 +32,9 @@ class OriginalPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PackedPicture:
-    """pixels: (H, W, 3) uint8. tokens: what it costs. source: y, x, height, width of the original that it shows. drawn:
-    height and width of that in it; beside it is white. page: of the original, from 0. letter: by which the text names
-    it; empty for the whole."""
+    """A packed picture. pixels: (H, W, 3) uint8. tokens: its cost. source: y, x, height, width of the area shown in the
+    original. drawn: height and width of that area in this picture; the rest is white. page: of the original, from 0.
+    letter: its name in the text; empty for the whole."""
 
     pixels: np.ndarray
     tokens: int
@@ -49,26 +49,26 @@ class PackedPicture:
 
     @property
     def scale(self) -> float:
-        """How many times as large as the original."""
+        """Return the magnification of the original."""
         return self.drawn[0] / self.source[2]
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """What is sent in place of a picture.
+    """The pictures sent in place of a picture.
 
     Args:
-        pictures: In the order in which they are sent; `tokens` is what they cost together.
-        text: To put before them.
-        full: What the original costs.
-        budget: What they may cost.
-        model: Whose table counts the tokens.
+        pictures: The pictures, in the order in which they are sent; `tokens` is their total cost.
+        text: The text to put before them.
+        full: Tokens of the original.
+        budget: Maximum tokens of the pictures.
+        model: Name of the token table.
         layout: whole, overview or crops.
         sizes: (height, width) of every page.
         left_out: Numbers of the pages that are not shown.
-        jpeg: Whether it came as one.
-        most_bytes: That each may have in base64; larger ones become JPEGs.
-        notes: Whatever else a reader should know.
+        jpeg: Whether the original is a JPEG.
+        most_bytes: Maximum size of each picture in base64; larger ones become JPEGs.
+        notes: Further information for the user.
 
     Example:
         >>> pack("invoice.png", "What is the total?", budget=400).save("packed")  # doctest: +SKIP
@@ -95,12 +95,12 @@ class Packed:
         return f"Packed({self.layout}: {self.tokens} of {self.full} tokens for {self.model}, {drawn})"
 
     def to_original(self, point: Sequence[float], picture: int = 1, *, of: float | None = None) -> OriginalPoint:
-        """Where a point (x, y) of an answer lies in the original, in its pixels.
+        """Map a point (x, y) of an answer to the pixels of the original.
 
         Args:
-            point: In the packed picture.
-            picture: Its number, from 1.
-            of: Where coordinates run from 0 to this and not in pixels: 1, 100 or 1000 as many models give them.
+            point: The point in the packed picture.
+            picture: Number of that picture, from 1.
+            of: Upper end of the coordinates if they are not pixels: 1, 100 or 1000, as many models give them.
         """
         shown_one = self.pictures[whole(picture, "picture", 1, len(self.pictures)) - 1]
         if len(point) != 2 or not np.isfinite(np.asarray(point, dtype=float)).all():
@@ -116,11 +116,11 @@ class Packed:
         return OriginalPoint(found_x, found_y, shown_one.page)
 
     def encoded(self) -> list[tuple[bytes, str]]:
-        """Bytes and media type of every picture as a file: PNG, or JPEG where it was one."""
+        """Return bytes and media type of every picture as a file: PNG, or JPEG if the original is one."""
         return [encoded(one.pixels, self.jpeg, self.most_bytes) for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the pictures and pack.json into a folder; returns the paths, pack.json last."""
+        """Write the pictures and pack.json into a folder; return the paths, pack.json last."""
         files, place = self.encoded(), Path(folder)
         names = [f"picture-{number}.{media[6:].replace('jpeg', 'jpg')}" for number, (_, media) in enumerate(files, 1)]
         with writing(place):
@@ -131,7 +131,7 @@ class Packed:
         return [place / name for name in (*names, "pack.json")]
 
     def to_json(self, files: Sequence[str] = ()) -> JsonObject:
-        """A JSON-ready dictionary, without the pixels. files: what the pictures are called."""
+        """Return a dictionary for JSON, without the pixels. files: names of the pictures."""
         pictures = []
         for number, one in enumerate(self.pictures):
             shows = {"source": list(one.source), "drawn": list(one.drawn), "page": one.page, "letter": one.letter}
@@ -144,7 +144,7 @@ class Packed:
 
 
 def encoded(pixels: np.ndarray, jpeg: bool, most: float = math.inf) -> tuple[bytes, str]:
-    """The file of a picture and its media type; a JPEG, ever coarser, where it would have more than `most` bytes."""
+    """Encode a picture, and return its media type; a JPEG of decreasing quality if it exceeds `most` bytes."""
     data = encode(pixels, JPEG_QUALITY if jpeg else None)
     for quality in (JPEG_QUALITY, 80, 60, 40):
         if 4 * -(-len(data) // 3) <= most:
@@ -154,8 +154,8 @@ def encoded(pixels: np.ndarray, jpeg: bool, most: float = math.inf) -> tuple[byt
 
 
 def encode(pixels: np.ndarray, jpeg_quality: int | None = None) -> bytes:
-    """The file of a picture: a PNG, or a JPEG of a quality up to 100."""
-    import cv2  # several times as quick as Pillow, and it is what a request waits for
+    """Encode a picture as PNG, or as JPEG of a quality up to 100."""
+    import cv2  # several times faster than Pillow, and requests wait for it
 
     kind, how = (".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
     if jpeg_quality is not None:
@@ -175,7 +175,7 @@ LEAST_MARKED = 192
 
 
 class PackPart(NamedTuple):
-    """Ground of a page and the size at which it is drawn. source: y, x, height, width. letter: "" for the whole."""
+    """An area of a page and the size at which it is drawn. source: y, x, height, width. letter: "" for the whole."""
 
     source: tuple[int, int, int, int]
     size: tuple[int, int]
@@ -183,13 +183,13 @@ class PackPart(NamedTuple):
 
     @property
     def window(self) -> tuple[slice, slice]:
-        """Its ground in the page's pixels."""
+        """Return its area in the page's pixels."""
         y, x, height, width = self.source
         return slice(y, y + height), slice(x, x + width)
 
 
 def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarray:
-    """(H, W, 3): a part of a page at its size. pixels: of the page, which has (height, width) `page` as given."""
+    """Draw a part of a page at its size, (H, W, 3). pixels: of the page, whose original size is `page`."""
     import cv2
 
     scale = pixels.shape[0] / page[0], pixels.shape[1] / page[1]
@@ -206,7 +206,7 @@ def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarr
 
 
 def padded(pixels: np.ndarray, canvas: tuple[int, int]) -> np.ndarray:
-    """On a white canvas, in its upper left corner."""
+    """Place pixels in the upper left corner of a white canvas."""
     if pixels.shape[:2] == canvas:
         return pixels
     sheet = np.full((*canvas, 3), 255, np.uint8)
@@ -215,7 +215,7 @@ def padded(pixels: np.ndarray, canvas: tuple[int, int]) -> np.ndarray:
 
 
 def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np.ndarray:
-    """An overview with a frame and a letter for every part of it, where it is large enough for them."""
+    """Draw a frame and a letter for every part on an overview, if it is large enough."""
     if min(pixels.shape[:2]) < LEAST_MARKED or not parts:
         return pixels
     import cv2
@@ -231,7 +231,7 @@ def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np
         bottom, right = int(top + height * scale[0]) - 1, int(left + width * scale[1]) - 1
         cv2.rectangle(pixels, (left, top), (right, bottom), FRAME, 1 if size < 20 else 2)
         mask = letter_mask(part.letter, size)
-        # Above the frame where there is room, else below it: inside it would stand on what it names.
+        # Above the frame if there is space, else below it: inside, it would cover the part.
         tag_top = top - mask.shape[0] if top >= mask.shape[0] else min(bottom + 1, pixels.shape[0] - mask.shape[0])
         tag_left = min(left, pixels.shape[1] - mask.shape[1])
         place = pixels[tag_top : tag_top + mask.shape[0], tag_left : tag_left + mask.shape[1]]
@@ -244,7 +244,7 @@ def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np
 
 
 def where(source: tuple[int, int, int, int], page: tuple[int, int]) -> str:
-    """The place of a part in words: shares of the page."""
+    """Describe the place of a part as shares of the page."""
     y, x, height, width = source
     left, right = round(100 * x / page[1]), round(100 * (x + width) / page[1])
     top, bottom = round(100 * y / page[0]), round(100 * (y + height) / page[0])
@@ -252,7 +252,7 @@ def where(source: tuple[int, int, int, int], page: tuple[int, int]) -> str:
 
 
 def caption(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], first: int = 1) -> str:
-    """What to say beside the pictures. first: the number of the first of them in a request."""
+    """Describe the pictures in words. first: number of the first one in a request."""
     lines, several = [], len(sizes) > 1
     for number, one in enumerate(pictures, first):
         size, page = sizes[one.page], f"page {one.page + 1}" if several else "the whole picture"

@@ -46,7 +46,7 @@ class Picture:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) of the picture as given."""
+        """Return (height, width) of the picture as given."""
         return self.height, self.width
 
 

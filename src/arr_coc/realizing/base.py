@@ -137,7 +137,7 @@ class VisualGrid:
 
     @property
     def cell(self) -> int:
-        """Pixels on the side of one level-0 token."""
+        """Return pixels on the side of one level-0 token."""
         return self.height // self.rows
 
     @property
@@ -146,7 +146,7 @@ class VisualGrid:
 
     @property
     def frame(self) -> Frame:
-        """How the picture lies on the grid."""
+        """Return how the picture lies on the grid."""
         return Frame((self.height, self.width), self.cell, (self.rows * self.cell, self.cols * self.cell))
 
 
@@ -187,11 +187,11 @@ class Backbone(ABC):
 
     @abstractmethod
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
-        """The level-0 grid of every picture, in the order in which the prompts show them."""
+        """Return the level-0 grid of every picture, in the order in which the prompts show them."""
 
     @abstractmethod
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[torch.Tensor]:
-        """Every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
+        """Return every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
 
     @abstractmethod
     def realize(
@@ -212,7 +212,7 @@ class Backbone(ABC):
 
 
 def wrappers(model: Any) -> list[Any]:
-    """What stands around a stock model, from outside to inside: that of `torch.compile`, a PeftModel."""
+    """Yield the wrappers of a stock model, from outside to inside: of `torch.compile`, a PeftModel."""
     found = []
     while True:
         if "_orig_mod" in getattr(model, "_modules", {}):
@@ -235,7 +235,7 @@ def check_processor(processor: object) -> None:
 
 
 def backbone_for(model: PreTrainedModel) -> Backbone:
-    """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    """Return the adapter of this model's family; the model is the whole stock model, with its language head."""
     import transformers
     from packaging.version import Version
 

@@ -28,7 +28,7 @@ TRAINED_STRATEGY = "overlay"
 
 
 def model_folder(name: str | Path) -> Path:
-    """Where a model lies that a user named: `mini`, or a folder, whose files are what they were when it was saved."""
+    """Return the folder of a model by its name: `mini`, or a folder, whose files must be as saved."""
     if not isinstance(name, str | os.PathLike) or not str(name).strip() or "\0" in str(name):
         raise InputError(f"a model is named by {MINI!r}, a folder or a name on the hub, got {shown(name)}")
     folder = part_folder(MINI) if name == MINI else Path(name)
@@ -40,13 +40,13 @@ def model_folder(name: str | Path) -> Path:
 
 
 def log_odds(sureness: float, least: float = 1e-3) -> float:
-    """The natural logarithm of the odds of a probability, kept this far from 0 and 1."""
+    """Return the natural logarithm of the odds of a probability, kept this far from 0 and 1."""
     sure = min(max(sureness, least), 1 - least)
     return math.log(sure / (1 - sure))
 
 
 def logistic(odds: float) -> float:
-    """The probability whose odds have this logarithm."""
+    """Return the probability whose odds have this logarithm."""
     return 1 / (1 + math.exp(-odds))
 
 
@@ -63,7 +63,7 @@ class PlaceDoubt:
     offset: float
 
     def sureness(self, confidence: float, peak: float) -> float:
-        """The probability that an answer is right. confidence: of its text. peak: of the map, in [0, 1].
+        """Return the probability that an answer is right. confidence: of its text. peak: of the map, in [0, 1].
 
         Example:
             >>> sure = PlaceDoubt(slope=0.8, peak=3.2, offset=-2.8)
@@ -86,7 +86,7 @@ class Calibration:
 
     @classmethod
     def beside(cls, folder: Path) -> Calibration:
-        """What calibration.json in a model's folder says; without one, nothing is divided."""
+        """Load calibration.json of a model's folder; without one, the temperature is 1."""
         path = folder / CALIBRATION
         if not os.path.isfile(path):
             return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
@@ -114,7 +114,7 @@ class Calibration:
 
 
 def marked(picture: Picture, scorer: object) -> Picture:
-    """A picture that a model is asked about, with a note where it is unlike all that the model has learned from: a
+    """Load a picture, with a note if it is unlike everything that the model has learned from: a
     model with a scorer of this library's was trained on what the library draws."""
     if not isinstance(scorer, ScorerRelevance) or not is_photograph(picture.pixels):
         return picture
@@ -129,7 +129,7 @@ _ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
 
 
 def without_markers(question: str, markers: Iterable[str]) -> str:
-    """A question with a gap in every marker that it spells out, such as the end of a turn: users write only text."""
+    """Break up every marker that a question spells out, such as the end of a turn: users write only text."""
     question = question.encode(errors="replace").decode()  # tokenizers refuse half a character
     for marker in sorted((one for one in markers if len(one) > 1), key=len, reverse=True):
         question = question.replace(marker, f"{marker[0]} {marker[1:]}")
@@ -137,7 +137,7 @@ def without_markers(question: str, markers: Iterable[str]) -> str:
 
 
 def as_trained(query: str, scorer: object) -> str:
-    """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
+    """Rewrite a question in the form of this library's trainings: a capital at its beginning, not only capitals, and
     nothing about how to answer. Any other model reads what was written."""
     if not isinstance(scorer, ScorerRelevance):
         return query

@@ -63,7 +63,7 @@ class SquareBackbone(MergingBackbone):
 
     @abstractmethod
     def side(self, model: PreTrainedModel, pixels: int) -> int:
-        """Tokens on the side of a tile of this many pixels."""
+        """Return tokens on the side of a tile of this many pixels."""
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
@@ -129,7 +129,7 @@ class LlavaOnevision(MergingBackbone):
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_sizes", "batch_num_images")
 
     def tile_counts(self, model: PreTrainedModel, inputs: Inputs) -> list[int]:
-        """Views of every picture: the whole one and its tiles."""
+        """Return the views of every picture: the whole one and its tiles."""
         from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 
         size, pinpoints = model.config.vision_config.image_size, model.config.image_grid_pinpoints
@@ -142,11 +142,11 @@ class LlavaOnevision(MergingBackbone):
         return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
 
     def side(self, model: PreTrainedModel) -> int:
-        """Tokens on the side of one tile."""
+        """Return tokens on the side of one tile."""
         return model.config.vision_config.image_size // model.config.vision_config.patch_size
 
     def packed_breaks(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
-        """Per picture (tokens,) bool: which of its tokens are line breaks, as the stock model packs them."""
+        """Return a mask (tokens,) for each picture of its line breaks, as the stock model packs them."""
         tiles = [torch.zeros(count, self.side(model) ** 2, 1) for count in self.tile_counts(model, inputs)]
         ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
         how = {"image_newline": torch.full((1,), LINE_BREAK), "vision_aspect_ratio": ratio}
@@ -180,7 +180,7 @@ class LlavaOnevision(MergingBackbone):
         return pictures
 
     def assemble(self, model: PreTrainedModel, parts: Tensor, size: Tensor) -> Tensor:
-        """(tiles, 3, S, S) -> (3, height, width): the tiles side by side, less the padding that the tokens lose too."""
+        """Join tiles (tiles, 3, S, S) to (3, height, width), without the padding that the tokens lose, too."""
         from transformers.models.llava_next.modeling_llava_next import get_anyres_image_grid_shape, unpad_image
 
         vision, pinpoints = model.config.vision_config, model.config.image_grid_pinpoints
@@ -198,7 +198,7 @@ DOWNSAMPLING = 4  # two strided convolutions behind the encoder's patches
 
 
 def tile_side(model: PreTrainedModel, pixels: int) -> int:
-    """Queries on the side of a square view of `pixels` a side: the stock encoder has two sets of them."""
+    """Return the queries on a side of a square view of `pixels` a side: the stock encoder has two sets."""
     tower = inner(model).vision_tower
     patches = -(-(pixels // model.config.vision_config.sam_config.patch_size) // DOWNSAMPLING)
     small, large = tower.query_768_resolution, tower.query_1024_resolution
@@ -221,7 +221,7 @@ class DeepseekOcr2(MergingBackbone):
     turn_ends: ClassVar[tuple[str, ...]] = ("<|Assistant|>",)
 
     def views(self, inputs: Inputs) -> list[Tensor]:
-        """Every view as (3, H, W), in prompt order: the tiles of a picture, then the picture."""
+        """Return every view as (3, H, W), in prompt order: the tiles of a picture, then the picture."""
         pages, tiles = inputs["pixel_values"], inputs.get("pixel_values_local")
         if tiles is None:
             return list(pages)

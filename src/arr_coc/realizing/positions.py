@@ -17,7 +17,7 @@ from ..core.errors import InputError
 
 
 def vision_positions(leaves: Array, merge: int = 2) -> Array:
-    """Centres of the patches of leaves on the level-0 patch grid: (..., merge², 2) float32 row, col.
+    """Return the centres of the patches of leaves on the level-0 patch grid: (..., merge², 2) float32 row, col.
 
     leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
     """
@@ -28,7 +28,7 @@ def vision_positions(leaves: Array, merge: int = 2) -> Array:
 
 
 def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Array]:
-    """Four bilinear taps into a learned (side × side) position table, corners aligned.
+    """Return four bilinear taps into a learned (side × side) position table, corners aligned.
 
     positions: (N, 2) patch row and col, may be fractional; beyond the edge they take the edge. size: (N, 2) or (2,)
     patch rows and cols of the picture. Returns indices (N, 4) int64 and weights (N, 4) float32.
@@ -45,7 +45,7 @@ def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Arra
 
 
 def language_positions(leaves: Array, grid: Array) -> Array:
-    """M-RoPE offsets of leaves from the start of their picture: the centre of the cells that a leaf covers in it.
+    """Return M-RoPE offsets of leaves from the start of their picture: the centre of the cells that a leaf covers.
 
     leaves: as for `vision_positions`. grid: (..., 2) or (2,), rows and cols of level-0 tokens. Returns (3, ...).
     """
@@ -59,7 +59,7 @@ def language_positions(leaves: Array, grid: Array) -> Array:
 def prompt_positions(
     is_placeholder: Array, counts: Array, spans: Array, offsets: Array, attention_mask: Array
 ) -> tuple[Array, Array]:
-    """Positions of a whole prompt: text counts on, a picture takes `span`, however few tokens it has.
+    """Return the positions of a prompt: text counts on, a picture takes `span`, however few tokens it has.
 
     is_placeholder, attention_mask: (B, L). counts: (P,) tokens of each picture in this prompt. spans: (P,) the steps by
     which text moves on after each picture (its longer side in level-0 tokens). offsets: (3, sum of counts) from
@@ -84,7 +84,7 @@ def prompt_positions(
 
 
 def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array, Array]:
-    """Which picture every placeholder belongs to, and its rank inside that picture.
+    """Return the picture of every placeholder, and its rank inside that picture.
 
     is_placeholder: (B, L) bool. full_counts: (P,) placeholders of each picture, pictures in prompt order.
     Returns owner and rank, both (B, L) int64; -1 outside placeholders.
@@ -106,18 +106,18 @@ def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array,
 
 
 def rotary_speeds(base: float, size: int) -> np.ndarray:
-    """(size / 2,) float32: radians that each pair of channels of a head of this size turns per step."""
+    """Return (size / 2,) float32: radians that each pair of channels of a head of this size turns per step."""
     return (base ** -(np.arange(size // 2, dtype=np.float32) / np.float32(size // 2))).astype(np.float32)
 
 
 def axial_angles(positions: Array, speeds: Array) -> Array:
-    """The tower's rotary angles (..., 2·F): row and column each turn half of the pairs. positions: (..., 2). speeds:
-    (F,), `rotary_speeds` of half a head, or a model's own `inv_freq`."""
+    """Return the tower's rotary angles (..., 2·F): row and column turn half the pairs each. positions: (..., 2).
+    speeds: (F,), `rotary_speeds` of half a head, or a model's own `inv_freq`."""
     return (positions[..., None] * speeds).reshape(*positions.shape[:-1], -1)
 
 
 def interleaved_angles(positions: Array, speeds: Array, sections: Sequence[int]) -> Array:
-    """The language model's rotary angles (..., half a head): time, row and column, (3, ...), take turns among the
+    """Return the language model's rotary angles (..., half a head): time, row and column, (3, ...), alternate among the
     pairs. sections: how many pairs each of them turns."""
     angles = positions[0][..., None] * speeds
     for axis in (1, 2):
@@ -127,5 +127,5 @@ def interleaved_angles(positions: Array, speeds: Array, sections: Sequence[int])
 
 
 def _whole(values: Array) -> Array:
-    """As int64."""
+    """Convert to int64."""
     return values.astype(np.int64) if isinstance(values, np.ndarray) else values.long()

@@ -30,7 +30,7 @@ class PictureProcessor(Qwen3VLProcessor):
 
 
 def load_processor(name: str | PathLike[str]) -> Any:
-    """The processor of a model on the hub or in a folder; where torchvision is missing, a `PictureProcessor`."""
+    """Return the processor of a model on the hub or in a folder; where torchvision is missing, a `PictureProcessor`."""
     try:
         return AutoProcessor.from_pretrained(name)
     except (ImportError, AttributeError) as error:
@@ -42,7 +42,7 @@ def load_processor(name: str | PathLike[str]) -> Any:
 
 
 def question_places(backbone: Backbone, tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """Where the words of the last user turn stand in a prompt without padding, not its pictures or markers; a prompt
+    """Find the words of the last user turn in a prompt without padding, not its pictures or markers; a prompt
     without turns is one question."""
 
     def places(text: str) -> list[tuple[int, int]]:
@@ -60,18 +60,18 @@ def question_places(backbone: Backbone, tokenizer: Any, ids: Sequence[int]) -> l
 
 
 def mask_of(inputs: Inputs) -> Tensor:
-    """The attention mask of a prompt, (B, L); without one nothing is padded."""
+    """Return the attention mask of a prompt, (B, L); without one nothing is padded."""
     mask = inputs.get("attention_mask")
     return torch.ones_like(inputs["input_ids"]) if mask is None else mask
 
 
 def columns_of(inputs: Inputs) -> list[Tensor]:
-    """The columns of each row that are not padding."""
+    """Return the columns of each row that are not padding."""
     return [torch.nonzero(row).flatten() for row in mask_of(inputs)]
 
 
 def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> list[str]:
-    """The question of every row, as text."""
+    """Return the question of every row, as text."""
     tokenizer, found = processor.tokenizer, []
     for row, columns in zip(inputs["input_ids"], columns_of(inputs), strict=True):
         ids = row[columns].tolist()
@@ -83,7 +83,7 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs
 def with_questions(
     backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, queries: Sequence[str], image: int
 ) -> Mapping[str, object]:
-    """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
+    """Replace the words of the last user turns of prompts by these questions, unless they ask them already.
 
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
     ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
@@ -120,7 +120,7 @@ def with_questions(
 
 
 def _same(first: str, second: str) -> bool:
-    """Whether two texts ask the same but for capitals, signs, and a word about how to answer."""
+    """Tell whether two texts ask the same but for capitals, signs, and a word about how to answer."""
     one, other = ("".join(letter for letter in text.casefold() if letter.isalnum()) for text in (first, second))
     return one == other or (bool(one) and bool(other) and (one in other or other in one))
 
@@ -129,12 +129,12 @@ def _same(first: str, second: str) -> bool:
 
 
 def padding_side(attention_mask: Tensor) -> Literal["left", "right"]:
-    """Where a batch is padded; left if nowhere, which is what generation wants. attention_mask: (B, L)."""
+    """Return where a batch is padded; left if nowhere, which is what generation wants. attention_mask: (B, L)."""
     return "right" if bool((attention_mask[:, -1] == 0).any()) else "left"
 
 
 def pack(keep: Tensor, side: str = "left") -> Tensor:
-    """Positions that stay, packed to one side. keep: (B, L) bool. Returns (B, L') int64, -1 where padding is needed."""
+    """Pack the positions to keep, (B, L) bool, to one side: (B, L') int64, -1 for padding."""
     longest = int(keep.sum(1).max())
     # A stable sort by "stays" keeps the order of the prompt and moves everything else to the padded side.
     order = torch.sort(keep.to(torch.uint8), dim=1, stable=True, descending=side == "right").indices
@@ -143,7 +143,7 @@ def pack(keep: Tensor, side: str = "left") -> Tensor:
 
 
 def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
-    """Values of the long prompt at the positions of the short one.
+    """Return the values of the long prompt at the positions of the short one.
 
     values: (..., B, L). index: (B, L') from `pack`. fill: what padding holds. Returns (..., B, L').
     """
@@ -152,7 +152,7 @@ def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
 
 
 def shortened(model: PreTrainedModel, inputs: Inputs, index: Tensor, consumed: Collection[str]) -> dict[str, Any]:
-    """The inputs of a model at the positions that stay, without those that were consumed. What does not run along the
+    """Return a model's inputs at the positions to keep, without consumed ones. What does not run along the
     prompt is handed on as it is. index: from `pack`."""
     padding = getattr(model.config.get_text_config(), "pad_token_id", None)
     fills, shape = {"input_ids": 0 if padding is None else padding, "labels": -100}, inputs["input_ids"].shape

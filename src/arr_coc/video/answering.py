@@ -1,8 +1,8 @@
-"""An answer from a clip: through the stock video prompt, or from all frames that got tokens as one picture.
+"""Answer a question about a clip: through the stock video prompt, or from one picture of all frames with tokens.
 
-Models that take frames in groups, as the released Qwen3-VL do, see all frames in one prompt, each with its own tokens
-and its time in words. Others, such as a `mini` that was trained on single pictures only, see the frames that got tokens
-side by side, as one picture with all their tokens.
+Models that take frames in groups, such as the released Qwen3-VL, see all frames in one prompt, each with its own tokens
+and its time as text. Others, such as a `mini` trained on single pictures only, see the frames with tokens side by side,
+as one picture with all their tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..answering.eye import Eye
     from .stream import SeenFrame
 
-# Frames side by side, at most.
+# Maximum number of frames side by side.
 SHEET_FRAMES = 4
 
 
@@ -37,17 +37,17 @@ def answer_clip(
     frames: Sequence[np.ndarray],
     max_new_tokens: int = 64,
 ) -> Answer:
-    """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
+    """Answer from a watched clip. frames: (H, W, 3) uint8, those watched; sides are multiples of the model's cell.
 
-    The answer's passes hold what the model was given: one for each group of frames, or one for the sheet.
+    The answer has one pass for each group of frames, or one for the sheet of frames.
     """
     if len(frames) != len(watched.frames):
-        raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
+        raise InputError(f"{len(watched.frames)} frames were watched, `frames` has {len(frames)}; pass the same")
     return (_from_video if knows_video(eye) else _from_sheet)(eye, watched, frames, max_new_tokens)
 
 
 def knows_video(eye: Eye) -> bool:
-    """Was this model trained on video prompts?"""
+    """Tell whether a model was trained on video prompts."""
     config = eye.model.config
     return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
 
@@ -61,7 +61,7 @@ def _from_sheet(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
 
 
 def as_seen(frame: np.ndarray, allocation: Allocation) -> tuple[np.ndarray, Allocation]:
-    """Resize a frame to the size from which it is read, and give its regions in those pixels."""
+    """Resize a frame to its reading size, and return it with its regions in those pixels."""
     size = allocation.canvas or (allocation.height, allocation.width)
     if size == frame.shape[:2]:
         return frame, allocation
@@ -69,10 +69,10 @@ def as_seen(frame: np.ndarray, allocation: Allocation) -> tuple[np.ndarray, Allo
 
 
 def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]) -> tuple[np.ndarray, Allocation]:
-    """Frames of one size as one picture, row by row, and all their regions there.
+    """Lay frames of one size out as one picture, row by row, with all their regions there.
 
-    Every frame gets a place whose sides are whole leaves of the coarsest level, so that every leaf stays one; what a
-    frame leaves of its place repeats its edge, and no token is spent on it.
+    Each frame gets a rectangle whose sides are multiples of the coarsest leaf, so that every leaf stays whole; the
+    rest of the rectangle repeats the frame's edge and gets no token.
     """
     first = allocations[0]
     leaf = first.cell << max(int(one.levels.max()) for one in allocations)
@@ -130,10 +130,10 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
 
 
 def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
-    """One allocation for each group of `temporal` frames, sharing the budget of the clip.
+    """Allocate the budget of the clip to groups of `temporal` frames; return one allocation for each group.
 
-    A group is seen through the same tokens in all its frames, so it needs what any of them needs (the largest
-    relevance), and its ground is old where it was old in all of them.
+    All frames of a group share its tokens, so its relevance is the largest of any of them, and its ground counts as
+    shown only where it was shown in all of them.
     """
     if temporal == 1:
         return watched.allocations
@@ -145,7 +145,7 @@ def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
 
 
 def grouped(frames: Sequence[SeenFrame]) -> SeenFrame:
-    """Several frames as one."""
+    """Merge several frames into one."""
     relevance = np.max([frame.relevance.map for frame in frames], axis=0)
     known = [frame.same_ground for frame in frames]
     same = None if any(one is None for one in known) else np.min([one for one in known if one is not None], axis=0)

@@ -1,4 +1,4 @@
-"""Frames in and out through PyAV: files in, H.264 out. Needs `pip install arr-coc[video]`."""
+"""Read and write video files through PyAV; writes H.264. Needs `pip install arr-coc[video]`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ..core.folders import replacing
 if TYPE_CHECKING:
     import av
 
-# Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
+# Largest size of frames in memory: a clip of film size would fill it, and sensing reduces frames anyway.
 LONGEST_SIDE = 1280
 
 
 @dataclass
 class Film:
-    """A source being read: iterate over it for (seconds, pixels (H, W, 3) uint8 RGB).
+    """An open source: iterate over it for (seconds, pixels (H, W, 3) uint8 RGB).
 
-    name: for messages. frames: how many there are, where the file says so. per_second: its rate. notes: what a reader
-    should know, filled while it is read.
+    name: for messages. frames: their number, if the file has it. per_second: its rate. notes: for the user, filled
+    while frames are read.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Film:
 
     @property
     def frames(self) -> int | None:
-        """Frames that will be given, where the file tells."""
+        """Return the number of frames that will be read, if the file has it."""
         known = self.stream.frames or 0
         number = -(-known // self.every) if known else None
         if self.limit is None:
@@ -63,7 +63,7 @@ class Film:
                 number += 1
                 if number % self.every:
                     continue
-                # Counted, where the source does not say.
+                # Counted if the source has no times.
                 shown_at = number / self.per_second if frame.time is None else float(frame.time)
                 yield shown_at, self._pixels(frame)
                 given += 1
@@ -108,7 +108,7 @@ def open_film(
     if every < 1:
         raise InputError(f"every={every} gives no frame; use 1 for all of them, 2 for every second one")
     if limit is not None and limit < 1:
-        raise InputError(f"a limit of {limit} frames leaves nothing to look at; give at least 1")
+        raise InputError(f"limit={limit} leaves no frame to look at; give at least 1")
     av, text = _av(), str(source)
     check_clip(text)
     try:
@@ -126,14 +126,14 @@ def open_film(
 def read_clip(
     source: str | PathLike[str], every: int = 1, limit: int | None = None
 ) -> tuple[np.ndarray, list[float], list[str]]:
-    """A whole clip: frames (T, H, W, 3) uint8, the seconds of each, notes."""
+    """Read a whole clip: frames (T, H, W, 3) uint8, the seconds of each, notes."""
     with open_film(source, every, limit) as film:
         seconds, frames = zip(*film, strict=True)
         return np.stack(frames), list(seconds), film.notes
 
 
 def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_second: float) -> None:
-    """Frames (H, W, 3) uint8, one after the other, as H.264 in MP4; sides are made even."""
+    """Write frames (H, W, 3) uint8 in order, as H.264 in MP4; odd sides are made even."""
     av = _av()
     with replacing(path) as temporary:
         writer = av.open(str(temporary), "w", format="mp4")
@@ -145,18 +145,18 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
                     rate = Fraction(max(per_second, 0.1)).limit_denominator(1000)
                     stream = writer.add_stream("libx264", rate=rate)
                     stream.height, stream.width = pixels.shape[:2]
-                    stream.pix_fmt = "yuv420p"  # what every player shows
+                    stream.pix_fmt = "yuv420p"  # the format that every player shows
                     stream.options = {"crf": "20", "preset": "veryfast"}
                 writer.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")))
             if stream is None:
-                raise InputError(f"no frame was given for {Path(path).name}")
+                raise InputError(f"{Path(path).name} has no frame to write; give at least one")
             writer.mux(stream.encode(None))
         finally:
             writer.close()
 
 
 def check_clip(path: str) -> None:
-    """Refuse what is no file; the frames of a camera or a stream are seen one by one by `VideoStream`."""
+    """Refuse a path that is no file; use `VideoStream` for the frames of a camera or a stream."""
     if not os.path.exists(path):
         raise InputError(f"no file {path}; give a clip")
     if os.path.isdir(path):

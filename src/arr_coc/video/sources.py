@@ -1,4 +1,4 @@
-"""Where a stream's relevance comes from: any source of relevance, asked for one frame."""
+"""The relevance of a stream: any source of relevance, applied to one frame."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..texture.motion import MAP, VIEW
 
 
 class StreamSource:
-    """What `relevance=` stands for in a stream: a name of the registry, or a function of (frame, question).
+    """The `relevance=` of a stream: a name from the registry, or a function of (frame, question).
 
     Args:
         relevance: As for `look`.
         query: The question.
         photos: Use the object detector for photographs if it is installed.
-        scorer: Of the model that will answer.
+        scorer: The scorer of the model that will answer.
 
     Attributes:
-        note: Where the relevance comes from.
+        note: Names the source of the relevance.
     """
 
     def __init__(
@@ -55,5 +55,5 @@ class StreamSource:
 
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
-    """(rows, cols) of the carried maps of a frame of (height, width): those of its motion, found on the view of it."""
+    """Return the size (rows, cols) of the carried maps of a frame (height, width): that of its motion field."""
     return sized(sized(frame, VIEW), MAP)

@@ -1,12 +1,12 @@
-"""`VideoStream`: relevance that holds still while the scene does, and jumps when the scene does.
+"""`VideoStream`: relevance that stays while the scene stays, and is measured again at a cut.
 
 stream = VideoStream("What number is on the red sign?", budget=256)
 for pixels in frames:
     seen = stream.see(pixels)          # SeenFrame: allocation, cut, similarity, …
 
-Each frame pays for what is new in it: the whole budget after a cut, a single token where nothing changed. One frame:
-motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, and look again once too
-much of it is weak.
+Each frame gets tokens for what is new in it: the whole budget after a cut, a single token if nothing changed. For each
+frame: measure motion; after a cut, look again; otherwise carry relevance along the flow, and look again once too much
+of it is unreliable.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ SHIPPED = WEIGHTS / "video"
 
 @dataclass(frozen=True)
 class TemporalSettings:
-    """decay: share of the carried relevance where it is looked at again, if the flow is trusted (0.7–0.9 expected).
+    """Settings of carried relevance. decay: its share in the mean with a new look, if the flow is trusted (0.7–0.9).
 
-    boost: what the relevance of a place that moves on its own is multiplied by (1.2–1.8 expected). weak: trust below
-    which the carried relevance is looked at again. agree, disagree: the residual (0–1) that motion leaves unexplained
-    up to which ground is the same, and from which it is other ground. fade: trust that is left after each frame.
-    cut_weights, cut_bias: of `motion.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
-    after this many frames.
+    boost: factor on the relevance of places that move on their own (1.2–1.8). weak: trust below which a place is looked
+    at again. agree, disagree: residual of motion (0–1) up to which ground is the same, and from which it is different
+    ground. fade: share of trust left after each frame. cut_weights, cut_bias: of `motion.FEATURES`; a sum above zero is
+    a cut. keyframe: number of frames after which everything is looked at again.
     """
 
     decay: float = 0.8
@@ -76,7 +75,7 @@ class TemporalSettings:
 
 
 def load_settings(folder: str | Path | None = None) -> TemporalSettings:
-    """What was learned: from a folder of `arr-coc train video`, the package's own, or defaults."""
+    """Load settings: from a folder of `arr-coc train video`, else those of the package, else the defaults."""
     path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
     if folder is None and not os.path.exists(path):
         return TemporalSettings()
@@ -84,51 +83,51 @@ def load_settings(folder: str | Path | None = None) -> TemporalSettings:
     try:
         return TemporalSettings(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"no temporal settings could be read from {path}: {error}") from error
+        raise InputError(f"temporal settings could not be read from {path}: {error}") from error
 
 
 # ---- carried relevance, for numpy and torch alike -------------------------------------------------------------------
 
 
 def carried_trust(warped_trust: Array, same_ground: Array, fade: float | Array) -> Array:
-    """How far the carried relevance of a place may be believed after one more frame.
+    """Return the trust in the carried relevance of a place after one more frame.
 
-    The smaller of the two and not their product: a flow that is a little off in every frame (fine print that drifts) is
-    no growing evidence of other ground.
+    Takes the smaller of the two, not their product: a flow that is slightly off in every frame (drifting fine print) is
+    no growing evidence of different ground.
     """
     return fade * namespace(warped_trust).minimum(warped_trust, same_ground)
 
 
 def blend(warped: Array, current: Array, trust: Array, decay: float | Array) -> Array:
-    """decay · warped + (1 − decay) · current, and only current where the warped is not to be trusted."""
+    """Return decay · warped + (1 − decay) · current, and only current where the warped map is not trusted."""
     weight = decay * trust
     return weight * warped + (1 - weight) * current
 
 
 def boosted(relevance: Array, moving: Array, boost: float | Array) -> Array:
-    """Relevance with places that move on their own raised, up to `boost` times; never above 1."""
+    """Raise the relevance of places that move on their own, up to `boost` times and at most to 1."""
     return (relevance * (1 + (boost - 1) * moving)).clip(0, 1)
 
 
-# ---- what of this ground was shown before, and what a frame may therefore cost ---------------------------------------
+# ---- ground that earlier frames showed, and the cost of a frame ------------------------------------------------------
 
-# Ground counts as shown where it was shown in this share of the detail that is wanted now: carried maps blur a little.
+# Ground counts as shown if it had this share of the detail wanted now: carried maps blur a little.
 ENOUGH = 0.6
 
 
 def detail_of(allocation: Allocation) -> np.ndarray:
-    """(rows, cols) float32: 1 at level 0, a half at level 1, …; 0 where nothing looks."""
+    """Return the detail of each cell, (rows, cols) float32: 1 at level 0, a half at level 1, …; 0 without a token."""
     levels = allocation.level_map()
     return np.where(levels < 0, 0.0, np.exp2(-levels.astype(np.float32))).astype(np.float32)
 
 
 def cells_of(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """(h, w) → (rows, cols) mean of each cell."""
+    """Average (h, w) over cells: (rows, cols)."""
     return to_cells(maps[None], Frame(grid, 1))[0]
 
 
 def spread_over(cells: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
-    """(rows, cols) → (h, w), each place with the value of the cell it lies in."""
+    """Spread (rows, cols) over (h, w): each place gets the value of its cell."""
     rows, cols = cells.shape
     at_row = np.minimum((np.arange(size[0]) + 0.5) * rows / size[0], rows - 1).astype(int)
     at_col = np.minimum((np.arange(size[1]) + 0.5) * cols / size[1], cols - 1).astype(int)
@@ -136,7 +135,7 @@ def spread_over(cells: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 
 
 def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
-    """Share of the standing tokens that stand on ground not yet shown in that detail. shown: (rows, cols)."""
+    """Return the share of tokens on ground not yet shown in that detail. shown: (rows, cols)."""
     density = token_density(standing)
     unmet = shown < ENOUGH * detail_of(standing)
     return float((density * unmet).sum() / density.sum())
@@ -147,13 +146,13 @@ def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """What is known after a frame; every array is at the maps' size unless said otherwise.
+    """The state after a frame; arrays have the size of the maps unless noted otherwise.
 
     frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since the last keyframe.
-    size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. level: (2,) the clip's own level
-    of the cut features. carried: (h, w) relevance as it was found, moved along. trust: (h, w) how far it may be
-    believed. found: what the last look gave. relevance: (h, w) of the last frame. shown: (h, w) detail in which this
-    ground was shown, 0 to 1.
+    size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame, reduced. level: (2,) running level of
+    the cut features of this clip. carried: (h, w) relevance, moved along the flow. trust: (h, w) trust in it. found:
+    the result of the last look. relevance: (h, w) of the last frame. shown: (h, w) detail in which this ground was
+    shown, 0 to 1.
     """
 
     frame: int
@@ -169,17 +168,17 @@ class StreamState:
     shown: np.ndarray
 
 
-# A frame is looked at again when this share of the relevance is weak.
+# A frame is looked at again when this share of the relevance has little trust.
 LOOK_AGAIN = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class SeenFrame:
-    """What was decided about one frame.
+    """The decision about one frame.
 
-    number, scene: from 0. cut: the first frame of a new scene. allocation:
-    what is paid for in this frame. fresh: share of the tokens for all that the question needs here whose ground is new.
-    looked: whether the frame was looked at again. same_ground: (h, w) share of each place that was there before.
+    number, scene: from 0. cut: whether it is the first frame of a new scene. allocation: the tokens of this frame.
+    fresh: share of all tokens that the question needs in this frame whose ground is new. looked: whether the frame was
+    looked at again. same_ground: (h, w) share of each place that was there before.
     """
 
     number: int
@@ -198,13 +197,13 @@ class SeenFrame:
 
 
 class VideoStream:
-    """One stream of frames and one question. All that it remembers is in `state`, a value.
+    """One stream of frames and one question. `state` holds everything it remembers, as a value.
 
     Args:
         query: The question.
-        budget: Tokens that one frame may cost, or a share of them; a quarter by default.
-        scorer: Of the model that will answer; "auto" takes it.
-        settings: Instead of those that come with the library.
+        budget: Maximum tokens of one frame, or a share; a quarter by default.
+        scorer: The scorer of the model that will answer; "auto" takes it.
+        settings: Replace the settings that come with the library.
         options: `budget`, `relevance` ("look" by default; a function gets (frame (H, W, 3) uint8, question)), `photos`
             and `cell`.
 
@@ -232,7 +231,7 @@ class VideoStream:
         self.state: StreamState | None = None
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
-        """See the next frame, (H, W, 3) uint8 RGB; returns where its tokens go, and why."""
+        """Process the next frame, (H, W, 3) uint8 RGB; return where its tokens go, and why."""
         pixels = check_frame(pixels)
         seconds: dict[str, float] = {}
         state, size = self.state, (pixels.shape[0], pixels.shape[1])
@@ -261,7 +260,7 @@ class VideoStream:
     # ---- relevance ----------------------------------------------------------------------------------------------
 
     def _known(self, pixels: np.ndarray, view: np.ndarray, motion: Motion | None) -> tuple[StreamState, bool]:
-        """What is relevant in the next frame, and whether it was looked at. motion: None where a new scene begins."""
+        """Return the relevance of the next frame, and whether it was looked at. motion: None if a new scene begins."""
         state = self.state
         if motion is None or state is None:
             after, looked = self._afresh(state, pixels, view), True
@@ -271,7 +270,7 @@ class VideoStream:
         return replace(after, relevance=moving, view=view, size=pixels.shape[:2]), looked
 
     def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> StreamState:
-        """A new scene: nothing is carried but the counters."""
+        """Begin a new scene: carry nothing but the counters."""
         found = self.source.look(pixels)
         return StreamState(
             frame=0 if state is None else state.frame + 1,
@@ -288,7 +287,7 @@ class VideoStream:
         )
 
     def _carry(self, state: StreamState, motion: Motion, pixels: np.ndarray) -> tuple[StreamState, bool]:
-        """The same scene: everything is warped along the flow; on keyframes, and where much is weak, look again."""
+        """Continue a scene: warp everything along the flow; look again on keyframes and if trust is low."""
         settings = self.settings
         keyframe = state.since_keyframe + 1 >= settings.keyframe
         carried, trust, shown = warp_planes([state.carried, state.trust, state.shown], motion.flow)
@@ -312,7 +311,7 @@ class VideoStream:
     # ---- tokens -------------------------------------------------------------------------------------------------
 
     def _attend(self, after: StreamState, cut: bool) -> tuple[StreamState, SeenFrame]:
-        """Find what the question needs in this frame, and pay for what of it was not shown before."""
+        """Find what the question needs in this frame, and spend tokens on the part not shown before."""
         size = after.size
         frame = Frame(size, self.cell)
         cap = self.options.tokens(frame.full)
@@ -320,7 +319,7 @@ class VideoStream:
         shown, wanted = cells_of(after.shown, frame.grid), detail_of(standing)
         fresh = fresh_ground(standing, shown)
         unmet = np.clip(1 - shown / np.maximum(wanted, 1e-6), 0, 1)
-        # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
+        # Ground already shown still counts a little: left-over tokens go to the most relevant of it.
         demand = cells_of(after.relevance, frame.grid) * (0.02 + 0.98 * unmet)
         tokens = 1 + round((cap - 1) * fresh)
         paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell)
@@ -339,7 +338,7 @@ class VideoStream:
 
 
 def check_frame(pixels: object) -> np.ndarray:
-    """(H, W, 3) uint8, or one clear line."""
+    """Return a frame as (H, W, 3) uint8, or raise `InputError`."""
     array = np.asarray(pixels)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         raise InputError(f"a frame must be (height, width, 3) uint8 RGB, got {array.dtype} {array.shape}")

@@ -1,7 +1,7 @@
-"""`watch`: a whole clip, one question, one budget.
+"""`watch`: allocate one budget over a whole clip, for one question.
 
-The stream goes over the clip once and finds relevance, motion and cuts; then all frames share the budget. A
-stream without an end cannot be planned: `VideoStream` paces itself.
+A stream goes over the clip once and finds relevance, motion and cuts; then all frames share the budget. For streams
+without an end, use `VideoStream`, which has a budget for each frame.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """frames: what was decided about each; their allocations share `budget`. full: tokens of level 0 everywhere, in
-    all frames. size: (height, width). seconds: the time of each frame."""
+    """A watched clip. frames: the decision about each; their allocations share `budget`. full: tokens of all frames
+    with level 0 everywhere. size: (height, width). seconds: the time of each frame."""
 
     frames: tuple[SeenFrame, ...]
     budget: int
@@ -54,17 +54,17 @@ class Watched:
 
     @property
     def distance(self) -> Distance:
-        """From how far all frames are seen."""
+        """Return the reading scale of all frames."""
         return Distance(self.frames[0].allocation.scale)
 
     @property
     def cuts(self) -> list[int]:
-        """Numbers of the first frames of scenes, without the clip's first."""
+        """Return the numbers of the first frames of scenes, without the clip's first."""
         return [frame.number for frame in self.frames if frame.cut]
 
     def funded(self, most: int) -> list[int]:
-        """The frames that got tokens for ground of their own, up to `most`, in the order of time: of every stretch that
-        shows much the same ground the one with most tokens, where that is a quarter of what any of them got."""
+        """Return up to `most` frames that show ground of their own, in order of time: of each stretch of much the same
+        ground the frame with most tokens, if it has at least a quarter of the largest number."""
         best: list[int] = []
         new = 1.0
         for number, frame in enumerate(self.frames):
@@ -79,7 +79,7 @@ class Watched:
         return sorted(number for number in order if self.frames[number].tokens >= least)
 
 
-# Share of a frame that must be new, all in all since the last one, for it to show ground of its own.
+# Share of a frame that must be new, summed since the last such frame, for it to show ground of its own.
 NEW_GROUND = 0.5
 
 
@@ -100,9 +100,9 @@ def watch(
         frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
         query: The question.
         budget: Tokens of the whole clip, or a share such as "10%"; a quarter by default.
-        seconds: When each frame was taken.
-        scorer: The one that was trained with a model.
-        settings: Of the memory from frame to frame.
+        seconds: The time of each frame.
+        scorer: A scorer trained with a model.
+        settings: Settings of the carried relevance.
         advance: Called with each frame as it is seen.
         options: Everything else. `relevance` is "look" by default, `scale` 1; all frames are read at one scale.
 
@@ -158,7 +158,7 @@ def watch_film(
     scorer: RelevanceSource | None = None,
     advance: Callable[[SeenFrame], None] | None = None,
 ) -> tuple[Watched, list[np.ndarray]]:
-    """`watch` a clip while it is read, with the times and notes that it brings; and its frames."""
+    """Apply `watch` to a clip while it is read, with its times and notes; return its frames, too."""
     frames: list[np.ndarray] = []
     seconds: list[float] = []
 
@@ -180,7 +180,7 @@ def share_budget(
     cell: int = DEFAULT_CELL,
     distance: Distance | None = None,
 ) -> list[SeenFrame]:
-    """The frames with allocations that share one total, all seen from one distance."""
+    """Return the frames with allocations that share one total, all at one reading scale."""
     import torch
 
     distance = distance or Distance()
@@ -215,23 +215,23 @@ def _of_one_size(first: np.ndarray, rest: Iterator[np.ndarray]) -> Iterator[np.n
 
 # ---- one budget for a whole clip -------------------------------------------------------------------------------------
 #
-# The tokens of all frames in one order, each where it is worth most: the relevance of new ground that it shows.
-# So a cut gets a full look, a still scene next to nothing after its first frame, and what is left over when everything
-# new was seen goes to the most relevant ground again. All clips of a batch at once, any device.
+# Tokens of all frames are ranked by the relevance of the new ground they show. So a cut gets a full look, a still scene
+# next to nothing after its first frame, and tokens left over go to the most relevant ground once more. All clips of a
+# batch at once, on any device.
 
-# What repeated ground still counts, so that a budget that cannot be spent on new ground is not wasted.
+# Weight of repeated ground, so that a budget that cannot be spent on new ground is not wasted.
 REPEATED = 0.02
 
 
 def demand_of(relevance: Tensor, same_ground: Tensor, repeated: float = REPEATED) -> Tensor:
-    """(N, T, rows, cols): relevance of ground that is new. same_ground: share of each cell that was there before."""
+    """Return the relevance of new ground, (N, T, rows, cols). same_ground: share of each cell that was there before."""
     return relevance * (repeated + (1 - repeated) * (1 - same_ground))
 
 
 def share_tokens(demand: Tensor, total: int) -> Tensor:
-    """(N, T, rows, cols) demand → (N, T) int64 tokens of each frame: `total` for each clip.
+    """Divide `total` tokens of each clip by demand (N, T, rows, cols): (N, T) int64 tokens of each frame.
 
-    Every frame has one at the least. The total is met exactly.
+    Every frame gets at least one. The total is met exactly.
     """
     import torch
 
@@ -247,9 +247,9 @@ def share_tokens(demand: Tensor, total: int) -> Tensor:
 
 
 def grow_forest(demand: Tensor, total: int, relevance: Tensor | None = None) -> Leaves:
-    """(N, T, rows, cols) demand → the leaves of all frames, (N · T, …), clip after clip: an overlay for each frame.
+    """Allocate leaves to all frames by demand (N, T, rows, cols): an overlay for each, (N · T, …), clip after clip.
 
-    total: see `share_tokens`. The leaves are scored by `relevance`, by the demand unless given.
+    total: see `share_tokens`. The leaves are scored by `relevance`, or by the demand if it is None.
     """
     counts = share_tokens(demand, total)
     scored = demand if relevance is None else relevance

@@ -1,6 +1,6 @@
-"""`bench peers`: all ways on the same pictures, at equal tokens and at equal compute.
+"""`bench peers`: run all ways on the same pictures, at equal tokens and at equal compute.
 
-A job is a batch of one family's pictures; jobs take the families in turn, so that a run that was stopped is balanced.
+A job is a batch of one family's pictures; families take turns, so that an interrupted run is balanced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .ways import FULL, chosen_ways
 
 NUMBER, QUICK = 2048, 8
 KEEPS, QUICK_KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32), (1 / 4, 1 / 16)
-# Only for ways that spare the tower: what the others pay for all of it, these may spend on tokens.
+# Only for ways that reduce the tower's work: they may spend on tokens what the others pay for the whole tower.
 MORE = (3 / 4, 1 / 2)
 AT_ONCE = {"cuda": 256, "cpu": 4}
 QUICK_WAYS = ("scorer + overlay", "FastV, K = 2", "VisionZip", "DivPrune", "average pooling", "uniform down-sampling")
@@ -62,7 +62,7 @@ def plan(options: PeersOptions) -> Plan:
 
 @cache
 def prunable(weights: Path | None, device: str) -> PrunableMini:
-    """float32 on a CPU; bfloat16 parameters (float32 buffers) on a GPU."""
+    """Load the models: float32 on a CPU; bfloat16 parameters (float32 buffers) on a GPU."""
     found = loaded(weights, device)
     model = found.mini
     if found.device.type == "cuda":
@@ -74,7 +74,7 @@ def prunable(weights: Path | None, device: str) -> PrunableMini:
 
 @dataclass(frozen=True)
 class PeersWork:
-    """Reads one batch by every way that it lacks, in any process."""
+    """Read one batch in every way still missing, in any process."""
 
     seed: int
     device: str
@@ -99,25 +99,25 @@ class PeersWork:
 
 @cache
 def counted_cost(weights: Path | None, device: str, seed: int, way: Way, tokens: int) -> float:
-    """GFLOP of a way, from the pixels to the end of the prompt, on one picture that is not among those that are read:
-    choosing, tower and language model, as torch counts them (attention as the whole square)."""
+    """Count GFLOP of a way, from the pixels to the end of the prompt, on a picture outside the test set: choosing,
+    tower and language model, as torch counts them (attention as the whole square)."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     mini = prunable(weights, device)
     batch = render("forms", 1, (SIDE, SIDE), seed + 1, SPLIT, device=device)
     scene = PeerScene(batch, mini.dtype, answers=False)
-    # The plain kernel, because the counter does not know every fused one.
+    # The plain kernel, because the counter does not support every fused one.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         mini.language(scene, way.make(mini, scene, tokens))
     return counter.get_total_flops() / 1e9
 
 
-# ---- what the rows say -----------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    """Equal tokens by the report's own tables, then equal compute."""
+    """Report equal tokens by the usual tables, then equal compute."""
     scores = [Score("right", RIGHT.title, baseline=OURS)]
     costs: dict[tuple[str, float], float] = {}
     right: dict[tuple[str, float], dict[str, float]] = {}
@@ -132,7 +132,7 @@ def report_of(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
 def compute_table(
     costs: Mapping[tuple[str, float], float], right: Mapping[tuple[str, float], Mapping[str, float]]
 ) -> Table:
-    """Each way at each share with its GFLOP a picture, and ours at the largest budget that costs no more."""
+    """Make a table of each way at each share with its GFLOP a picture, and ours at the largest budget of equal cost."""
     ours = sorted(keep for name, keep in costs if name == OURS)
     rows = []
     for (name, keep), total in costs.items():

@@ -1,4 +1,4 @@
-"""What several ways need: gathering, merging, greedy choices. Everything is batched; float32 where it is summed."""
+"""Helpers of several ways: gathering, merging, greedy choices. Everything is batched; sums are float32."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.nn import functional as F
 
 
 def gather(values: Tensor, index: Tensor) -> Tensor:
-    """(B, N, F) and (B, K) → (B, K, F)."""
+    """Gather rows (B, K) of (B, N, F): (B, K, F)."""
     return values.gather(1, index[..., None].expand(-1, -1, values.shape[2]))
 
 
 def pool(values: Tensor, slot: Tensor, count: int, weight: Tensor | None = None) -> Tensor:
-    """(B, N, F), slot (B, N) → (B, count, F): the weighted mean of each slot's members."""
+    """Return the weighted mean of each slot's members, (B, count, F), of (B, N, F) by slot (B, N)."""
     wide = values.float()
     weight = torch.ones_like(wide[..., 0]) if weight is None else weight.float()
     total = torch.zeros(len(values), count, device=values.device).scatter_add(1, slot, weight)
@@ -23,29 +23,29 @@ def pool(values: Tensor, slot: Tensor, count: int, weight: Tensor | None = None)
 
 
 def best(scores: Tensor, number: int) -> Tensor:
-    """(B, N) → (B, number): where the highest scores stand."""
+    """Return the places of the highest scores of (B, N), (B, number)."""
     return scores.topk(number, dim=1).indices
 
 
 def others(index: Tensor, count: int) -> Tensor:
-    """(B, K) chosen of `count` → (B, count − K): the rest, ascending."""
+    """Return the places not among (B, K) of `count`, ascending: (B, count − K)."""
     left = torch.ones(len(index), count, device=index.device).scatter(1, index, 0)
     return left.argsort(dim=1, descending=True, stable=True)[:, : count - index.shape[1]]
 
 
 def cosines(values: Tensor, targets: Tensor | None = None) -> Tensor:
-    """(B, N, F) and (B, K, F) → (B, N, K) float32; the values among themselves without targets."""
+    """Return similarities of (B, N, F) and (B, K, F): (B, N, K) float32; without targets, among the values."""
     unit = F.normalize(values.float(), dim=-1)
     return unit @ (unit if targets is None else F.normalize(targets.float(), dim=-1)).transpose(1, 2)
 
 
 def stages(full: int, tokens: int, number: int = 3) -> list[int]:
-    """How many are left after each of `number` cuts by the same share; the last is exactly `tokens`."""
+    """Return the numbers left after each of `number` cuts by the same share; the last is exactly `tokens`."""
     return [round(full * (tokens / full) ** ((step + 1) / number)) for step in range(number)]
 
 
 def bipartite(metric: Tensor, number: int) -> Tensor:
-    """ToMe's bipartite soft matching. metric (B, N, K) → slot (B, N) of N − number output tokens, in the old order.
+    """Match tokens like ToMe, bipartite and soft. metric (B, N, K) → slot (B, N) of N − number output tokens, in order.
 
     Every even token has its best odd partner; the `number` best of these pairs become one token.
     """
@@ -60,7 +60,7 @@ def bipartite(metric: Tensor, number: int) -> Tensor:
 
 
 def max_min(distance: Tensor, number: int) -> Tensor:
-    """(B, N, N) → (B, number): greedy max–min diversity, first the one whose nearest other is farthest."""
+    """Choose (B, number) of (B, N, N) by greedy max–min diversity; first the one whose nearest other is farthest."""
     batch, count = distance.shape[:2]
     row = torch.arange(batch, device=distance.device)
     alone = distance + torch.eye(count, device=distance.device) * 1e9
@@ -74,7 +74,7 @@ def max_min(distance: Tensor, number: int) -> Tensor:
 
 
 def density_clusters(features: Tensor, count: int) -> Tensor:
-    """DPC-kNN: (B, M, F) → cluster (B, M) in [0, count): centres are dense and far from anything denser."""
+    """Cluster (B, M, F) by DPC-kNN: (B, M) in [0, count); centres are dense and far from anything denser."""
     distance = torch.cdist(features.float(), features.float()) / features.shape[-1] ** 0.5
     near = distance.topk(count, dim=-1, largest=False).values
     density = (-near.square().mean(-1)).exp()

@@ -1,10 +1,10 @@
-"""`mini`'s forward pass with places to look in and to drop at: what every way of reducing tokens is built on.
+"""`mini`'s forward pass with hooks to read attention and to drop tokens, shared by every way of reducing tokens.
 
-The parameters are the stock model's own and nothing in it is changed; a test holds the states equal to the stock
-class's. All pictures of a batch have the same number of visual tokens. Dropped or merged, a token keeps its true place
-(M-RoPE) and its DeepStack planes.
+It uses the stock model's parameters unchanged; a test holds the states equal to the stock class's. All pictures of a
+batch have the same number of visual tokens. A token left after drops and merges keeps its true position (M-RoPE)
+and its DeepStack planes.
 
-Whatever a way decides, it decides from picture and question: `PeerScene.prompt` marks the tokens it may look at.
+Ways decide from picture and question only: `PeerScene.prompt` marks the tokens they may look at.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Made = TypeVar("Made")
 @dataclass
 class Visual:
     """Visual tokens of B pictures. embeds: (B, N, D). planes: DeepStack's, each (B, N, D). places: (B, N, 2), row and
-    column on the level-0 grid, fractional where a token stands for several cells."""
+    column on the level-0 grid, fractional if a token represents several cells."""
 
     embeds: Tensor
     planes: list[Tensor]
@@ -48,18 +48,18 @@ class Visual:
         return Visual(change(self.embeds), [change(plane) for plane in self.planes], change(self.places))
 
     def take(self, index: Tensor) -> Visual:
-        """index (B, K): those tokens, in raster order."""
+        """Return the tokens of an index (B, K), in raster order."""
         return self.map(partial(gather, index=index.sort(1).values))
 
     def pool(self, slot: Tensor, count: int, weight: Tensor | None = None) -> Visual:
-        """slot (B, N): the output token of each; everything becomes a (weighted) mean."""
+        """Merge tokens by slot (B, N), the output token of each, into (weighted) means."""
         return self.map(partial(pool, slot=slot, count=count, weight=weight))
 
     def at(self, places: Tensor) -> Visual:
         return Visual(self.embeds, self.planes, places)
 
     def beside(self, other: Visual) -> Visual:
-        """The tokens of both, in raster order of their places."""
+        """Join the tokens of both, in raster order of their places."""
         places = torch.cat([self.places, other.places], 1)
         order = (places[..., 0] * 4096 + places[..., 1]).argsort(dim=1, stable=True)
         planes = [torch.cat(two, 1) for two in zip(self.planes, other.planes, strict=True)]
@@ -68,10 +68,10 @@ class Visual:
 
 
 class PeerScene:
-    """One batch of pictures with their questions, and what several ways make of it, made once.
+    """A batch of pictures with their questions, and shared intermediate results, computed once.
 
-    seed: of everything random about these pictures, so that no way's chance depends on which others ran before it.
-    answers: False leaves the prompt alone, as a model gets it.
+    seed: of everything random about these pictures, so that a way's result does not depend on which others ran before.
+    answers: False makes the prompt alone, without answers.
     """
 
     def __init__(self, batch: NeedleBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
@@ -111,50 +111,50 @@ class PeerScene:
         return self.once("pyramid", make)
 
     def level(self, level: int) -> Tensor:
-        """(B, N, 3): the whole picture in leaves of one level."""
+        """Return the whole picture in leaves of one level, (B, N, 3)."""
         rows, cols = (side >> level for side in self.grid)
         cell = torch.arange(rows * cols, device=self.device)
         leaves = torch.stack([cell // cols << level, cell % cols << level, torch.full_like(cell, level)], -1)
         return leaves.expand(len(self), -1, -1)
 
     def generator(self, purpose: int) -> torch.Generator:
-        """On the processor, so that every device draws the same."""
+        """Return a generator on the CPU, so that every device draws the same."""
         return torch.Generator().manual_seed(self.seed * 1009 + purpose)
 
     def last_row(self) -> tuple[Tensor, Tensor]:
-        """The prompt's last token as (rows (B, 1), weights (B, 1)) for `Flow.attention`."""
+        """Return the prompt's last token as (rows (B, 1), weights (B, 1)) for `Flow.attention`."""
         return self.last[:, None], torch.ones_like(self.last[:, None], dtype=torch.float32)
 
 
 def rows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, T) bool over the tail → places (B, R) of the true ones, padded, and their weights (B, R)."""
+    """Return the places (B, R) of the true values of (B, T) over the tail, padded, and their weights (B, R)."""
     most = int(mask.sum(1).max())
     order = mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
     return order, mask.gather(1, order).float()
 
 
 class Inside:
-    """What a way does while the language model reads."""
+    """Hooks of a way while the language model reads."""
 
     def before(self, index: int, flow: Flow) -> None:
-        """At the input of layer `index`."""
+        """Run at the input of layer `index`."""
 
     def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
-        """Behind it, the DeepStack plane added. query, key: the layer's own, (B, heads, L, d), before anything went."""
+        """Run after it, with the DeepStack plane added. query, key: of the layer, (B, heads, L, d), before any drop."""
 
 
 @dataclass
 class PrunedInput:
-    """What a way hands to the language model."""
+    """The input of the language model."""
 
     visual: Visual
     inside: Inside | None = None
 
 
 class Flow(LanguageWalk):
-    """The language model between two layers. planes: (B, N, D), of the visual tokens that are there.
+    """The language model between two layers. planes: (B, N, D), of the visual tokens left.
 
-    query, key: of the layer that was last run, (B, heads, L, d), before anything went."""
+    query, key: of the last layer, (B, heads, L, d), before any drop."""
 
     def __init__(self, language: Any, given: PrunedInput, scene: PeerScene) -> None:
         self.scene, self.inside = scene, given.inside or Inside()
@@ -168,13 +168,13 @@ class Flow(LanguageWalk):
         hidden = torch.cat([head, visual.embeds.to(table.dtype), end, text], 1)
         planes, self.count = [plane.to(table.dtype) for plane in visual.planes], len(visual)
         start = torch.arange(BEFORE, device=device).float().expand(3, batch, -1)
-        seen = F.pad(visual.places.float(), (1, 0)).permute(2, 0, 1) + BEFORE  # time stands still inside a picture
+        seen = F.pad(visual.places.float(), (1, 0)).permute(2, 0, 1) + BEFORE  # one time in a picture
         follow = BEFORE + max(scene.grid) + torch.arange(1 + scene.tails.shape[1], device=device).float()
         positions = torch.cat([start, seen, follow.expand(3, batch, -1)], 2)
         super().__init__(language, hidden, positions, planes, flow=self)
 
     def attend(self, module: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """The attention of a layer, whose query and key are kept."""
+        """Run the attention of a layer, and keep its query and key."""
         key, value = (part.repeat_interleave(module.num_key_value_groups, 1) for part in (key, value))
         self.query, self.key = query, key
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -196,15 +196,15 @@ class Flow(LanguageWalk):
 
     @property
     def tail(self) -> int:
-        """Where the tail's first token stands."""
+        """Return the position of the tail's first token."""
         return BEFORE + self.count + 1
 
     def visual(self) -> Visual:
-        """The visual tokens as they are now; places (B, N, 3), time first."""
+        """Return the current visual tokens; places (B, N, 3), time first."""
         return Visual(self.hidden[:, self.seen], self.planes, self.positions[:, :, self.seen].permute(1, 2, 0))
 
     def exchange(self, visual: Visual) -> None:
-        """Other visual tokens in the place of the present ones."""
+        """Replace the visual tokens."""
         old = self.seen
         hidden = torch.cat([self.hidden[:, : old.start], visual.embeds, self.hidden[:, old.stop :]], 1)
         parts = self.positions[:, :, : old.start], visual.places.permute(2, 0, 1), self.positions[:, :, old.stop :]
@@ -212,12 +212,12 @@ class Flow(LanguageWalk):
         self.place(hidden, torch.cat(parts, 2))
 
     def keep(self, index: Tensor) -> None:
-        """index (B, K) among the visual tokens: the others go, these stay where they are."""
+        """Keep the visual tokens of an index (B, K) at their places; drop the others."""
         if index.shape[1] < self.count:
             self.exchange(self.visual().take(index))
 
     def project(self, layer: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """query, key, value (B, heads, L, d) of the present states in a layer that was not run yet."""
+        """Return query, key, value (B, heads, L, d) of the current states in a layer that has not run yet."""
         from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb
 
         attention, normed = layer.self_attn, layer.input_layernorm(self.hidden)
@@ -231,7 +231,7 @@ class Flow(LanguageWalk):
         return query, key.repeat_interleave(groups, 1), value.transpose(1, 2).repeat_interleave(groups, 1)
 
     def attention(self, query: Tensor, key: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-        """How some tokens attend to the visual ones: (B, N) float32, mean over heads and (weighted) over the tokens.
+        """Return the attention of tokens to the visual ones, (B, N) float32, mean over heads and (weighted) tokens.
 
         rows: (B, R) places in the tail. weight: (B, R).
         """
@@ -239,7 +239,7 @@ class Flow(LanguageWalk):
         return (shares * weight[..., None]).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
 
     def attention_by_head(self, query: Tensor, key: Tensor, rows: Tensor) -> Tensor:
-        """(B, heads, R, N) float32. The softmax runs over everything that a token may see."""
+        """Return attention (B, heads, R, N) float32. The softmax runs over everything that a token may see."""
         rows = rows + self.tail
         query = query.gather(2, rows[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[3]))
         scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
@@ -250,22 +250,22 @@ class Flow(LanguageWalk):
 def flow_attention(
     module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, flow: Flow, **__: object
 ) -> object:
-    """`Flow.attend` as transformers calls it."""
+    """Call `Flow.attend` with the signature of transformers."""
     return flow.attend(module, query, key, value).transpose(1, 2), None
 
 
 def merging_attention(
     module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: MergingWalk, **__: object
 ) -> object:
-    """`MergingWalk.attend` as transformers calls it."""
+    """Call `MergingWalk.attend` with the signature of transformers."""
     return walk.attend(query, key, value), None
 
 
 class MergingWalk(TowerWalk):
-    """The tower on B pictures of M leaves, which may become fewer on the way (ToMe), with what its last block did.
+    """The tower on B pictures of M leaves, which blocks may merge (ToMe), with the values of its last block.
 
-    merges: how many tokens each block merges away. query, key: (B, heads, 4·M, d), turned. plain: (B, 4·M, heads, d),
-    the key before it was turned.
+    merges: number of tokens that each block merges away. query, key: (B, heads, 4·M, d), with rotary embedding. plain:
+    (B, 4·M, heads, d), the key without it.
     """
 
     halves = True
@@ -283,7 +283,7 @@ class MergingWalk(TowerWalk):
         self.query = self.key = self.plain = self.hidden
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """(1, heads, B·M, d) → (1, B·M, heads, d). A token that stands for several counts as several (ToMe's
+        """Attend: (1, heads, B·M, d) → (1, B·M, heads, d). A token merged of several counts as several (ToMe's
         proportional attention)."""
         self.query, self.key, value = (
             item[0].unflatten(1, (self.batch, -1)).transpose(0, 1) for item in (query, key, value)
@@ -294,7 +294,7 @@ class MergingWalk(TowerWalk):
         return mixed.transpose(1, 2).flatten(0, 1)[None]
 
     def keep_plain(self, _: object, __: object, projected: Tensor) -> None:
-        """The key as it leaves the projection of a block."""
+        """Keep the key of a block's projection, before the rotary embedding."""
         heads = self.tower.config.num_heads
         self.plain = projected.view(self.batch, -1, 3, heads, projected.shape[-1] // 3 // heads)[:, :, 1]
 
@@ -321,7 +321,7 @@ class MergingWalk(TowerWalk):
         return made
 
     def seen(self) -> Visual:
-        """Through the tower."""
+        """Run the tower."""
         handles = [block.attn.qkv.register_forward_hook(self.keep_plain) for block in self.tower.blocks]
         try:
             with own_attention(self.tower, "arr_coc_merging", merging_attention):
@@ -334,8 +334,8 @@ class MergingWalk(TowerWalk):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the tower's last block did with all tokens. visual: its result. query, key: (B, heads, 4·N, d), turned.
-    metric: (B, N, 4·d) float32, the keys before they were turned, mean over heads, four patches to a token."""
+    """The values of the tower's last block for all tokens. visual: its result. query, key: (B, heads, 4·N, d), with
+    rotary embedding. metric: (B, N, 4·d) float32, the keys without it, mean over heads, four patches to a token."""
 
     visual: Visual
     query: Tensor
@@ -344,7 +344,7 @@ class Recorded:
 
 
 class PrunableMini:
-    """The frozen reader, and the scorer whose map ours go by. scorer: anything with `score(pictures, question_ids)`."""
+    """The frozen model, and the scorer whose map ours use. scorer: anything with `score(pictures, question_ids)`."""
 
     def __init__(self, model: Any, scorer: Any = None) -> None:
         self.model, self.core, self.scorer = model, model.model, scorer
@@ -358,11 +358,11 @@ class PrunableMini:
         return len(self.core.language_model.layers)
 
     def tower(self, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()) -> Visual:
-        """The vision tower on leaves (B, N, 3). merges: how many tokens each block merges away (ToMe)."""
+        """Run the vision tower on leaves (B, N, 3). merges: number of tokens that each block merges away (ToMe)."""
         return MergingWalk(self, scene, leaves, merges).seen()
 
     def full(self, scene: PeerScene) -> Visual:
-        """All tokens at level 0, encoded once for all ways that reduce afterwards."""
+        """Encode all tokens at level 0, once for all ways that reduce afterwards."""
         return self.recorded(scene).visual
 
     def recorded(self, scene: PeerScene) -> Recorded:
@@ -375,8 +375,8 @@ class PrunableMini:
         return scene.once("recorded", make)
 
     def received(self, scene: PeerScene, at_once: int = 32) -> Tensor:
-        """(B, N) float32: the attention that each token's patches receive in the tower's last block, mean over heads
-        and askers; one over the picture. The tower has no class token whose attention could be asked instead."""
+        """Return the attention that each token's patches receive in the tower's last block, (B, N) float32, mean over
+        heads and queries; it sums to one. The tower has no class token whose attention could be used instead."""
 
         def make() -> Tensor:
             last, parts = self.recorded(scene), []
@@ -388,7 +388,7 @@ class PrunableMini:
         return scene.once("received", make)
 
     def relevance(self, scene: PeerScene) -> Tensor:
-        """(B, rows, cols) in [0, 1]: the scorer's map."""
+        """Return the scorer's map, (B, rows, cols) in [0, 1]."""
 
         def make() -> Tensor:
             with torch.autocast(scene.device.type, torch.bfloat16, enabled=scene.device.type == "cuda"):
@@ -397,32 +397,32 @@ class PrunableMini:
         return scene.once("relevance", make)
 
     def language(self, scene: PeerScene, given: PrunedInput) -> tuple[Tensor, list[int]]:
-        """Last states of the tails (B, T, D), and the number of visual tokens in every layer."""
+        """Return the last states of the tails (B, T, D), and the number of visual tokens in every layer."""
         flow = Flow(self.core.language_model, given, scene)
         with own_attention(flow.language, "arr_coc_flow", flow_attention):
             return flow.run()[:, -scene.tails.shape[1] :], flow.counts
 
     def right(self, scene: PeerScene, given: PrunedInput) -> tuple[Tensor, list[int]]:
-        """(B,) bool: every character of the right answer is the likeliest one, which is what greedy decoding saying
-        exactly that answer means; and the visual tokens in every layer."""
+        """Tell whether every character of the right answer is the likeliest one, (B,), which equals an exact match by
+        greedy decoding; and return the visual tokens in every layer."""
         hidden, counts = self.language(scene, given)
         likeliest = self.model.lm_head(hidden[:, :-1]).argmax(-1)
         return ((likeliest == scene.tails[:, 1:]) | ~scene.said[:, 1:]).all(1), counts
 
 
-# ---- a way of spending fewer visual tokens, as the comparison knows it -----------------------------------------------
+# ---- a way of spending fewer visual tokens ---------------------------------------------------------------------------
 
 Make = Callable[[PrunableMini, PeerScene, int], PrunedInput]
-# before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
-# model. Only the first two spare the tower anything.
+# before: the tower reads fewer tokens. tower: it merges tokens block by block. after: tokens are dropped after it.
+# inside: dropped in the language model. Only the first two reduce the tower's work.
 Where = Literal["before", "tower", "after", "inside"]
 
 
 @dataclass(frozen=True)
 class Way:
-    """make: (mini, scene, tokens) → the input of the language model, with that many visual tokens in its last layer.
-    more: is it also read at larger budgets, so that there is something to set beside what others spend on the whole
-    tower?"""
+    """A way. make: (mini, scene, tokens) → the input of the language model, with that number of visual tokens in its
+    last layer. more: also measure larger budgets, for the comparison at equal compute with ways that run the whole
+    tower."""
 
     name: str
     where: Where

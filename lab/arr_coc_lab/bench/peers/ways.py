@@ -1,4 +1,4 @@
-"""Every way of the comparison: ours, seven published ones with paper, rule and what differs here, controls, oracles."""
+"""Every way of the comparison: ours, seven published ones with paper, rule and differences, controls, oracles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LayOut = Callable[[PrunableMini, PeerScene, Tensor, int], PrunedInput]
 
 
 def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> PrunedInput:
-    """(B, rows, cols) relevance → leaves on one another, and what the tower makes of them."""
+    """Allocate overlapping leaves by relevance (B, rows, cols), and run the tower on them."""
     return PrunedInput(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
 
 
@@ -35,7 +35,7 @@ def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) 
 
 
 def by_map(lay_out: LayOut, relevance: Callable[[PrunableMini, PeerScene], Tensor]) -> Make:
-    """A way that lays tokens out by a map."""
+    """Return a way that allocates tokens by a map."""
     return lambda mini, scene, tokens: lay_out(mini, scene, relevance(mini, scene), tokens)
 
 
@@ -58,8 +58,8 @@ def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> Prun
     Chen et al., "An Image is Worth 1/2 Tokens After Layer 2", ECCV 2024, arXiv 2403.06764.
     Rule: the attention of the last token in layer K, mean over heads, ranks the visual tokens; the best stay.
     Differs: K = 2 as published, but of 5 layers and not of 32, so a larger share of the language model still reads
-    everything; K = 3 is there because in `mini` the third layer is the first that looks at what was asked about. The
-    row of attention is computed beside the layer, where the original takes it from an eager layer.
+    everything; K = 3 is added because in `mini` the third layer is the first that looks at what was asked about. The
+    row of attention is computed beside the layer; the original takes it from an eager layer.
     """
     return PrunedInput(mini.full(scene), FastV(tokens, layer))
 
@@ -86,8 +86,8 @@ def pyramid_drop(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInp
     Reduction", CVPR 2025, arXiv 2410.17247.
     Rule: at a quarter, half and three quarters of the depth the last token's attention in the *coming* layer ranks
     the visual tokens, and an equal share of them goes.
-    Differs: the share is set so that exactly the asked number is left after the third drop (the original halves,
-    whatever comes of it); with 5 layers tokens are dropped before layers 1, 2 and 3, counted from 0.
+    Differs: the share is set so that exactly the asked number is left after the third drop (the original always
+    halves); with 5 layers tokens are dropped before layers 1, 2 and 3, counted from 0.
     """
     drops = [int(mini.depth * share) for share in DROPS]
     return PrunedInput(mini.full(scene), PyramidDrop(dict(zip(drops, stages(scene.full, tokens), strict=True))))
@@ -100,7 +100,7 @@ RECYCLED, A_CLUSTER = 0.3, 10
 
 @dataclass
 class SparseVLM(Inside):
-    """counts: tokens left behind each layer. raters: (B, T) bool over the tail."""
+    """SparseVLM's drops. counts: tokens left after each layer. raters: (B, T) bool over the tail."""
 
     counts: dict[int, int]
     raters: Tensor
@@ -113,7 +113,7 @@ class SparseVLM(Inside):
 
 
 def sparsified(visual: Visual, ratings: Tensor, tokens: int) -> Visual:
-    """The best tokens by their ratings (B, N), and clusters of the best of the others: `tokens` in all."""
+    """Keep the best tokens by their ratings (B, N), and clusters of the best of the others: `tokens` in all."""
     clusters = min(cluster_count(len(visual), tokens), tokens - 1)
     kept = best(ratings, tokens - clusters).sort(1).values
     rest = others(kept, len(visual))
@@ -130,7 +130,7 @@ def recycled_count(dropped: int) -> int:
 
 
 def cluster_count(count: int, tokens: int) -> int:
-    """How many of `tokens` are clusters. What is dropped depends on it, and it on what is dropped: a few rounds."""
+    """Return how many of `tokens` are clusters; iterates, because drops and clusters depend on each other."""
     clusters = 1
     for _ in range(4):
         clusters = recycled_count(count - tokens + clusters) // A_CLUSTER + 1
@@ -138,7 +138,7 @@ def cluster_count(count: int, tokens: int) -> int:
 
 
 def raters_of(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """(B, T) bool: the prompt's tokens that resemble the picture more than the average one."""
+    """Return a mask (B, T) of the prompt's tokens that resemble the picture more than the average one."""
     text = F.embedding(scene.tails, mini.core.language_model.embed_tokens.weight).float()
     alike = (mini.full(scene).embeds.float() @ text.transpose(1, 2)).masked_fill(~scene.prompt[:, None], float("-inf"))
     raters = scene.prompt & (alike.softmax(2).mean(1) > 1 / scene.prompt.sum(1, keepdim=True))
@@ -170,11 +170,11 @@ def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
 
     Yang et al., "VisionZip: Longer is Better but Not Necessary in Vision Language Models", CVPR 2025, arXiv
     2412.04467.
-    Rule: 54 of 64 tokens are the most attended ones; of the others every so-many-th is a target, and each of the rest
-    joins the target whose key is nearest.
+    Rule: 54 of 64 tokens are the most attended ones; of the others, targets at equal distances; each of the rest joins
+    the target whose key is nearest.
     Differs: the tower has no class token, so a token's attention is what it receives from all (as in the authors' own
-    Qwen2.5-VL branch); a target becomes half itself and half the mean of what joined it, where the original adds the
-    two, and all of this happens behind Qwen's 2×2 merger, to the DeepStack planes as well.
+    Qwen2.5-VL branch); a target becomes half itself and half the mean of the tokens that joined it, the original adds
+    the two; all of this happens after Qwen's 2×2 merger, to the DeepStack planes as well.
     """
     full, metric = mini.full(scene), mini.recorded(scene).metric
     dominant = round(tokens * DOMINANT)
@@ -216,10 +216,10 @@ def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
 
 
 def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
-    """Average pooling behind the tower: neighbours become one token, the same number of them everywhere.
+    """Average pooling after the tower: equal blocks of neighbours become one token each.
 
-    Many models do it, trained with it (Gemma 3 pools 4×4 with its projector); here it is done to one that was not.
-    Blocks of a power of two, as square as the number allows, wider than high where it does not.
+    Many models are trained with it (Gemma 3 pools 4×4 with its projector); this one is not. Blocks have a power of two
+    cells, as square as the number allows, else wider than high.
     """
     rows, cols = scene.grid
     area = scene.full // tokens
@@ -234,7 +234,7 @@ def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Pruned
 
 
 def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:
-    """Numbers of merges in each block that leave `tokens` at the end; the last blocks may have fewer to do."""
+    """Return the numbers of merges in each block that leave `tokens` at the end; the last blocks may have fewer."""
     for constant in range(1, full + 1):
         left, plan = full, []
         for _ in range(blocks):
@@ -251,53 +251,53 @@ def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> PrunedInput:
     Bolya et al., "Token Merging: Your ViT But Faster", ICLR 2023, arXiv 2210.09461.
     Rule: in every block, between attention and MLP, a constant number of tokens is merged by bipartite matching of
     their keys, means weighted by size; attention is proportional to size.
-    Differs: what is merged is a token of 2×2 patches, because Qwen's merger needs the four together; positions in the
-    rotary grid and in the language model become the members' mean. The constant is the smallest that leaves the asked
-    number after the last block; no block merges more than half.
+    Differs: merges tokens of 2×2 patches, because Qwen's merger needs the four together; positions in the rotary grid
+    and in the language model become the members' mean. The constant is the smallest that leaves the asked number after
+    the last block; no block merges more than half.
     """
     plan = merge_plan(scene.full, tokens, len(mini.core.visual.blocks))
     return PrunedInput(mini.tower(scene, scene.level(0), plan))
 
 
-# ---- controls and oracles: without a question, in the wrong places, or with the answer's place known -----------------
+# ---- controls and oracles: without a question, in wrong places, or with the answer's place ---------------------------
 
-# So that each control draws its own chance from a scene.
+# A number for each control, so that each draws its own random numbers from a scene.
 OVERLAY, DROP, SHUFFLE = range(3)
 
 
 def even(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """A constant map: plain down-sampling."""
+    """Return a constant map: plain down-sampling."""
     return torch.ones(len(scene), *scene.grid, device=scene.device)
 
 
 def noise(mini: PrunableMini, scene: PeerScene, purpose: int = DROP) -> Tensor:
-    """(B, rows, cols) in [0, 1)."""
+    """Return noise, (B, rows, cols) in [0, 1)."""
     return torch.rand(len(scene), *scene.grid, generator=scene.generator(purpose)).to(scene.device)
 
 
 def peaks(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """Noise with peaks, so that fine cells lie anywhere; plain noise is all but flat, which is down-sampling again."""
+    """Return noise with peaks, so that fine cells lie anywhere; plain noise is nearly flat, which is down-sampling."""
     return noise(mini, scene, OVERLAY).pow(8)
 
 
 def shuffled(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """The scorer's map with its places permuted along the tree: the same masses elsewhere."""
+    """Permute the places of the scorer's map along the tree: the same masses elsewhere."""
     return permute_along_tree(mini.relevance(scene), build_tree(*scene.grid, LEVELS), scene.generator(SHUFFLE))
 
 
 def needed(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """(B, rows, cols) in {0, 1}: cells that the question needs."""
+    """Return the cells that the question needs, (B, rows, cols) in {0, 1}."""
     return target_cells(scene.batch, *scene.grid)
 
 
 def truth(mini: PrunableMini, scene: PeerScene) -> Tensor:
-    """The same; around them a little less."""
+    """Return the cells that the question needs, and a little less around them."""
     cells = needed(mini, scene)
     return cells + 0.1 * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
 
 
 def dropped(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> PrunedInput:
-    """Everything is encoded, the best tokens by a map stay: what peers do, by another map."""
+    """Return a way that encodes everything and keeps the best tokens by a map: as peers do, with another map."""
     return PrunedInput(mini.full(scene).take(best(relevance.flatten(1), tokens)))
 
 
@@ -327,12 +327,12 @@ WAYS = (
 
 
 def chosen_ways(names: Sequence[str] | None) -> tuple[Way, ...]:
-    """Those that are called so, or else whose name contains one of these words; all of them without any."""
+    """Find ways by exact name, or else by a part of the name; all of them without names."""
     chosen: set[str] = set()
     for name in names or ():
         found = {way.name for way in WAYS if way.name.lower() == name.lower()}
         found = found or {way.name for way in WAYS if name.lower() in way.name.lower()}
         if not found:
-            raise InputError(f"no way is called {name!r}; choose from {', '.join(way.name for way in WAYS)}")
+            raise InputError(f"unknown system {name!r}; choose from {', '.join(way.name for way in WAYS)}")
         chosen |= found
     return tuple(way for way in WAYS if not names or way.name in chosen)

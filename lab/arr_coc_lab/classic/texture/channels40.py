@@ -164,13 +164,13 @@ class BatchTexture:
 
     @property
     def semantic(self) -> Tensor:
-        """(B, 16, H, W): unit vectors, or zeros where none were given."""
+        """Return (B, 16, H, W): unit vectors, or zeros where none were given."""
         first = self.layout.index(SEMANTIC_NAMES[0])
         return self.data[:, first : first + SEMANTIC_DIMENSIONS]
 
     @cached_property
     def named(self) -> library.Texture:
-        """The same planes for the library's ways of knowing, which run over `ops` then."""
+        """Return the same planes for the library's ways of knowing, which run over `ops` then."""
         planes: dict[str, Any] = dict(zip(self.layout.names, self.data.unbind(1), strict=True))
         return library.Texture(planes, ops)
 
@@ -309,7 +309,7 @@ def edges(light: Tensor) -> Tensor:
 
 
 def _derivatives(light: Tensor) -> dict[str, Tensor]:
-    """sobel_x and sobel_y (0.5 = no change) and sobel_magnitude, on one scale: the picture's strongest edge."""
+    """Compute sobel_x and sobel_y (0.5 = no change) and sobel_magnitude, on one scale: the picture's strongest edge."""
     along_x, along_y = ops.sobel(light)
     scale = 0.5 / ops.peak(ops.magnitude(along_x, along_y)).clip(FAINTEST_EDGE)
     sides = {"sobel_x": along_x * scale + 0.5, "sobel_y": along_y * scale + 0.5}
@@ -317,7 +317,7 @@ def _derivatives(light: Tensor) -> dict[str, Tensor]:
 
 
 def _bands(light: Tensor) -> dict[str, Tensor]:
-    """Edges, edges of faint print, fine detail (0.5 = none), and the luminance without it.
+    """Measure edges, edges of faint print, fine detail (0.5 = none), and the luminance without it.
 
     edges_inverted: each pixel of the inverted luminance is measured against the mean and spread of its surroundings, so
     that grey type on a slightly lighter ground gets edges almost as strong as a black border.
@@ -331,7 +331,7 @@ def _bands(light: Tensor) -> dict[str, Tensor]:
 
 
 def _shapes(planes: Planes) -> dict[str, Tensor]:
-    """Steps between the colours of neighbouring surfaces, and the distance to the nearest strong one, in [0, 1].
+    """Measure colour steps between neighbouring surfaces and the distance to the nearest strong one, in [0, 1].
 
     Colours are smoothed over a few pixels of a small view first: texture and strokes go, outlines of things stay. The
     distance is over half the longer side; 1 where there is no boundary.
@@ -350,7 +350,7 @@ def _shapes(planes: Planes) -> dict[str, Tensor]:
 
 
 def _places(size: tuple[int, int], gaze: tuple[float, float] | None, light: Tensor) -> dict[str, Tensor]:
-    """y, x, eccentricity, and a soft spot at the gaze."""
+    """Make y, x, eccentricity, and a soft spot at the gaze."""
     y, x = ops.position(size)
     maps = {"y": y, "x": x, "eccentricity": eccentricity(ops, size, gaze)}
     if gaze is not None:

@@ -105,7 +105,7 @@ class LearnedDownsampler(Pretrained):
             self.convolutions[name] = convolution
 
     def forward(self, data: Tensor) -> Tensor:
-        """(B, C, H, W) with even sides → (B, C, H/2, W/2)."""
+        """Convert (B, C, H, W) with even sides → (B, C, H/2, W/2)."""
         if data.shape[1] != len(self.layout) or data.shape[2] % 2 or data.shape[3] % 2:
             raise InputError(f"data must be (B, {len(self.layout)}, H, W) with even sides, got {tuple(data.shape)}")
         padded, votes = F.pad(data, (1, 0, 1, 0), mode="replicate"), self.layout.having("majority")

@@ -73,20 +73,20 @@ def amplitude(spectrum: Tensor) -> Tensor:
 
 
 def position(size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Places of pixels in [0, 1]: y and x, each (1, H, W) on the processor."""
+    """Return places of pixels in [0, 1]: y and x, each (1, H, W) on the processor."""
     y, x = ((torch.arange(side) + 0.5) / side for side in size)
     return y[None, :, None].expand(1, *size), x[None, None, :].expand(1, *size)
 
 
 def distance_from(size: tuple[int, int], point: tuple[float, float], scale: float) -> Tensor:
-    """Distance of every pixel from a point (y, x) in pixels, times `scale`: (1, H, W) on the processor."""
+    """Return the distance of every pixel from a point (y, x) in pixels, times `scale`: (1, H, W) on the processor."""
     down = torch.arange(size[0])[:, None] + (0.5 - point[0])
     across = torch.arange(size[1])[None, :] + (0.5 - point[1])
     return (torch.sqrt(down * down + across * across) * scale)[None]
 
 
 def distance_to(mask: Tensor) -> Tensor:
-    """Distance in pixels from each pixel to the nearest set one, exact: (B, H, W) bool → (B, H, W).
+    """Return the distance in pixels from each pixel to the nearest set one, exact: (B, H, W) bool → (B, H, W).
 
     First along columns, by the index of the last set pixel seen from above and from below; then along rows by the
     minimum over all columns. Meant for small grids: the second step holds (B, H, W, W) numbers.

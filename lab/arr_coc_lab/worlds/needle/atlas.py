@@ -36,7 +36,7 @@ class GlyphAtlas:
     test: torch.Tensor
 
     def faces(self, split: str) -> torch.Tensor:
-        """The typefaces of a split."""
+        """Return the typefaces of a split."""
         return self.test if split == "test" else self.train
 
 
@@ -76,7 +76,7 @@ def glyphs(device: torch.device | str) -> GlyphAtlas:
 
 
 def typefaces(split: str = "all") -> tuple[str, ...]:
-    """Names of the typefaces: all of them, or those of a split."""
+    """Return names of the typefaces: all of them, or those of a split."""
     arrays = _glyph_arrays()
     keep = {"all": arrays["held_out"] >= 0, "test": arrays["held_out"]}.get(split, ~arrays["held_out"])
     return tuple(str(name) for name, wanted in zip(arrays["faces"], keep, strict=True) if wanted)
@@ -103,7 +103,7 @@ class SpriteAtlas:
 
 @cache
 def sprites(device: torch.device | str) -> SpriteAtlas:
-    """Every sprite at three resolutions (128, 64, 32), each in a field of 128² so that one stride serves all."""
+    """Return every sprite at three resolutions (128, 64, 32), each in a field of 128² so that one stride serves all."""
     names, masks = _sprite_arrays()
     field = np.zeros((len(names), 3, SPRITE_SIDE, SPRITE_SIDE), np.int32)
     level = masks.astype(np.int32)

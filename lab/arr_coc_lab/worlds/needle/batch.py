@@ -18,7 +18,7 @@ MAX_CONTEXT = 4
 
 
 def decode(ids: torch.Tensor) -> str:
-    """(L,) identifiers back to a string; padding vanishes."""
+    """Convert identifiers (L,) back to a string, without padding."""
     return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
 
 
@@ -65,13 +65,13 @@ class NeedleBatch:
         return replace(self, **{name: value.to(device) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """By the names of their fields."""
+        """Return the values by field name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
-    """Several batches of one family and size as one."""
+    """Join several batches of one family and size."""
     first = batches[0]
     if len(batches) == 1:
         return first
@@ -81,7 +81,7 @@ def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
 def fixed_boxes(
     boxes: torch.Tensor, mask: torch.Tensor, number: int, height: int, width: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, n, 4) pixels → (B, number, 4) in 0–1, clipped to the picture, the true ones first, and their mask."""
+    """Convert (B, n, 4) pixels → (B, number, 4) in 0–1, clipped to the picture, the true ones first, and their mask."""
     order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)
     boxes, mask = boxes.gather(1, order[..., None].expand_as(boxes)), mask.gather(1, order)
     missing = number - boxes.shape[1]
@@ -110,7 +110,7 @@ def thing(name: str) -> int:
 
 
 def cell_labels(scene: NeedleScene, height: int, width: int) -> torch.Tensor:
-    """(B, rows, cols, classes) uint8: 1 where a character's middle, or a good part of a thing, lies in the cell."""
+    """Mark cells, (B, rows, cols, classes) uint8: 1 for a character's centre or a good part of a thing in the cell."""
     text = scene.text
     number = len(text.x)
     rows, cols, classes = height // CELL, width // CELL, len(CELL_CLASSES)

@@ -1,4 +1,4 @@
-"""Moving versions of every family: things wander, and at a cut everything is somewhere else."""
+"""Moving versions of every family: things wander, and at a cut everything changes its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NeedleClip:
 
     @property
     def pictures(self) -> torch.Tensor:
-        """(N, T, 3, H, W) uint8."""
+        """Return the frames, (N, T, 3, H, W) uint8."""
         return self.frames.pictures.unflatten(0, tuple(self.cuts.shape))
 
     @property
@@ -46,7 +46,7 @@ def render_clip(
     device: torch.device | str = "cpu",
     cuts: int = 0,
 ) -> NeedleClip:
-    """The clips of these numbers, of normal difficulty, each with the given number of cuts at known frames.
+    """Draw the clips of these numbers, of normal difficulty, each with the given number of cuts at known frames.
 
     The first frame of a clip without cuts shows what the still picture of the same number may show: content is drawn
     once per clip, places once per scene. Questions about a place or a relation, which would change, are not asked.

@@ -24,19 +24,19 @@ DIGIT_ZERO = IDS["0"]
 
 @cache
 def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
-    """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
+    """Convert strings to rows of identifiers, (N, L) int64, padded with 0 on the right; cached per device."""
     length = max(1, *(len(string) for string in strings))
     rows = [text_row(string, length) for string in strings]
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
 def choose(strings: Sequence[str], index: torch.Tensor) -> torch.Tensor:
-    """(…,) indices → (…, L) strings."""
+    """Return the strings (…, L) of indices (…,)."""
     return string_table(tuple(strings), index.device)[index]
 
 
 def literal(text: str, like: torch.Tensor) -> torch.Tensor:
-    """One constant string for every entry of `like` (…, anything): (…, len(text))."""
+    """Return one constant string for every entry of `like` (…, anything): (…, len(text))."""
     row = string_table((text,), like.device)[0]
     return row.expand(*like.shape[:-1], len(row))
 
@@ -73,7 +73,7 @@ def _split(template: str, number: int) -> list[str]:
 
 
 def digits(value: torch.Tensor, number: int, *, leading_zeros: bool = False) -> torch.Tensor:
-    """(…,) whole numbers → (…, number) strings; without leading zeros unless asked."""
+    """Convert whole numbers (…,) to strings (…, number); without leading zeros by default."""
     powers = 10 ** torch.arange(number - 1, -1, -1, device=value.device)
     quotient = torch.div(value[..., None], powers, rounding_mode="floor")
     text = DIGIT_ZERO + quotient % 10
@@ -85,7 +85,7 @@ def digits(value: torch.Tensor, number: int, *, leading_zeros: bool = False) -> 
 
 
 def money(cents: torch.Tensor, sign: str = "$", number: int = 6) -> torch.Tensor:
-    """(…,) cents → strings like $23.40."""
+    """Convert cents (…,) to strings like $23.40."""
     whole = digits(torch.div(cents, 100, rounding_mode="floor"), number - 2)
     part = digits(cents % 100, 2, leading_zeros=True)
     ends = cents[..., None]
@@ -93,13 +93,13 @@ def money(cents: torch.Tensor, sign: str = "$", number: int = 6) -> torch.Tensor
 
 
 def upper(text: torch.Tensor) -> torch.Tensor:
-    """Capital letters for small ones."""
+    """Convert small letters to capitals."""
     small = (text >= IDS["a"]) & (text <= IDS["z"])
     return torch.where(small, text - (IDS["a"] - IDS["A"]), text)
 
 
 def capitalise(text: torch.Tensor) -> torch.Tensor:
-    """A capital for the first letter of a left-justified string."""
+    """Capitalise the first letter of a left-justified string."""
     return torch.cat([upper(text[..., :1]), text[..., 1:]], dim=-1)
 
 
@@ -111,17 +111,17 @@ FIELD_KINDS, FIELD_NAMES = zip(*FIELDS, strict=True)
 
 
 def any_word(stage: Stage, name: str, listed: str, slots: int = 1) -> torch.Tensor:
-    """(B, slots, L) words of a list."""
+    """Draw words of a list, (B, slots, L)."""
     return choose(words(listed), stage.draws.integers(name, 0, len(words(listed)), slots))
 
 
 def pseudo_word(stage: Stage, name: str, slots: int) -> torch.Tensor:
-    """(B, slots, 9) words that mean nothing and so must be read letter by letter, like Talina or Robek."""
+    """Draw meaningless words (B, slots, 9), which must be read letter by letter, like Talina or Robek."""
     return join([any_word(stage, f"{name}/{part}", f"syllables_{part}", slots) for part in ("one", "two", "three")], 9)
 
 
 def person(stage: Stage, name: str, slots: int) -> torch.Tensor:
-    """(B, slots, L) a first and a last name; half of the last names are invented."""
+    """Draw a first and a last name, (B, slots, L); half of the last names are invented."""
     first, last = (any_word(stage, f"{name}/{part}", f"{part}_names", slots) for part in ("first", "last"))
     made = pseudo_word(stage, f"{name}/made", slots)
     use_made = stage.draws.chance(f"{name}/which", 50, slots)[..., None]
@@ -129,7 +129,7 @@ def person(stage: Stage, name: str, slots: int) -> torch.Tensor:
 
 
 def date(stage: Stage, name: str, slots: int) -> torch.Tensor:
-    """(B, slots, L) one of four ways to write a day; a picture keeps to one way."""
+    """Draw dates (B, slots, L) in one of four formats; a picture has one format."""
     draws = stage.draws
     day, month = draws.integers(f"{name}/day", 1, 29, slots), draws.integers(f"{name}/month", 1, 13, slots)
     year = draws.integers(f"{name}/year", 1985, 2031, slots)
@@ -147,7 +147,7 @@ def date(stage: Stage, name: str, slots: int) -> torch.Tensor:
 
 
 def code(stage: Stage, name: str, slots: int) -> torch.Tensor:
-    """(B, slots, L) codes like KX-4821 or B730."""
+    """Draw codes like KX-4821 or B730, (B, slots, L)."""
     draws = stage.draws
     letters = IDS["A"] + draws.integers(f"{name}/letters", 0, 26, slots * 2).view(-1, slots, 2)
     number = digits(draws.integers(f"{name}/number", 100, 10000, slots), 4)
@@ -164,18 +164,18 @@ def clock(stage: Stage, name: str, slots: int) -> torch.Tensor:
 
 
 def currency(stage: Stage, name: str) -> torch.Tensor:
-    """(B, 1, 1) the sign that a picture's amounts carry."""
+    """Draw the currency sign of a picture's amounts, (B, 1, 1)."""
     return choose(("$", "$", "$", "€"), stage.draws.integers(name, 0, 4))
 
 
 def amount(cents: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
-    """(B, K) cents with a picture's sign (B, 1, 1) → (B, K, L)."""
+    """Format cents (B, K) with a picture's currency sign (B, 1, 1): (B, K, L)."""
     plain = money(cents)[..., 1:]
     return join([sign.expand(*cents.shape, 1), plain], VALUE_LENGTH)
 
 
 def field_values(stage: Stage, name: str, kind: torch.Tensor) -> torch.Tensor:
-    """(B, K) kinds → (B, K, VALUE_LENGTH) values."""
+    """Draw values (B, K, VALUE_LENGTH) of kinds (B, K)."""
     draws, slots = stage.draws, kind.shape[1]
     number = digits(draws.integers(f"{name}/number", 100, 1_000_000, slots), 6)
     exchange = digits(draws.integers(f"{name}/exchange", 200, 1000, slots), 3)
@@ -201,7 +201,7 @@ def field_values(stage: Stage, name: str, kind: torch.Tensor) -> torch.Tensor:
 
 
 def label_style(stage: Stage, name: str, label: torch.Tensor, length: int) -> torch.Tensor:
-    """(B, K, L) field names as a form would print them: `Due date:`, `DUE DATE` or `Due date`."""
+    """Format field names as on a form, (B, K, L): `Due date:`, `DUE DATE` or `Due date`."""
     style = stage.draws.integers(name, 0, 4)[:, :, None]
     capital = torch.cat([upper(label[..., :1]), label[..., 1:]], -1)
     text = torch.where(style == 2, upper(label), capital)
@@ -209,19 +209,19 @@ def label_style(stage: Stage, name: str, label: torch.Tensor, length: int) -> to
 
 
 def ask(stage: Stage, name: str, wording: str, *values: torch.Tensor) -> torch.Tensor:
-    """(B, QUESTION_LENGTH) one of the wordings of a name, filled."""
+    """Draw one of the wordings of a name, filled: (B, QUESTION_LENGTH)."""
     templates = wordings(wording)
     return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, QUESTION_LENGTH)
 
 
 def ask_all(stage: Stage, family: str, asked_by: dict[str, list[torch.Tensor]]) -> list[torch.Tensor]:
-    """A question for each task of a family, by what it is asked by."""
+    """Make a question for each task of a family."""
     tasks = enumerate(asked_by.items())
     return [ask(stage, f"wording/{number}", f"{family}.{task}", *values) for number, (task, values) in tasks]
 
 
 def answer_of(*pieces: torch.Tensor) -> torch.Tensor:
-    """(…, ANSWER_LENGTH) the pieces as one answer."""
+    """Join the pieces to one answer, (…, ANSWER_LENGTH)."""
     return join(pieces, ANSWER_LENGTH)
 
 
@@ -232,7 +232,7 @@ YES_NO = ("no", "yes")
 
 
 def places(stage: Stage, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, K, 4) boxes → (B, K) index into PLACES, and whether the place is beyond doubt (not near a third's line)."""
+    """Return the index (B, K) into PLACES of boxes (B, K, 4), and whether it is certain (not near a third's line)."""
     x, y = (boxes[..., 0] + boxes[..., 2]) * 3, (boxes[..., 1] + boxes[..., 3]) * 3
     full_x, full_y = 2 * stage.width, 2 * stage.height
     column, row = torch.div(x, full_x, rounding_mode="floor"), torch.div(y, full_y, rounding_mode="floor")
@@ -247,20 +247,20 @@ def places(stage: Stage, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def union(*boxes: torch.Tensor) -> torch.Tensor:
-    """The smallest box around all: (…, 4) each."""
+    """Return the smallest box around all: (…, 4) each."""
     stacked = torch.stack(boxes)
     return torch.cat([stacked[..., :2].amin(0), stacked[..., 2:].amax(0)], -1)
 
 
 def at_edge(stage: Stage, near: torch.Tensor, *groups: torch.Tensor) -> list[torch.Tensor]:
-    """Groups (B, K) of what may be asked for; where it has to lie near the edge, those that do, if there are any."""
+    """Return the groups (B, K) that questions may use; if they must lie near the edge, those that do, if any."""
     if not stage.difficulty.edge:
         return list(groups)
     return [torch.where((group & near).any(1, keepdim=True), group & near, group) for group in groups]
 
 
 def by_task(task: torch.Tensor, options: Sequence[torch.Tensor]) -> torch.Tensor:
-    """(B,) and what belongs to each task, (B, …) each → (B, …)."""
+    """Choose by task (B,) among the values of each task, (B, …) each: (B, …)."""
     return take(torch.stack(list(options), 1), task)
 
 
@@ -282,7 +282,7 @@ def scene_of(
     task: torch.Tensor,
     marks: Sequence[Marks] = (),
 ) -> NeedleScene:
-    """The scene in which each picture is asked its own task (B,), with one box."""
+    """Build the scene with each picture's own task (B,), with one box."""
     every = list(tasks.values())
     named = constant([one.context is not None for one in every], task.device)[task]
     return NeedleScene(
@@ -302,7 +302,7 @@ def scene_of(
 
 
 def pick_task(stage: Stage, weights: tuple[int, ...], possible: torch.Tensor) -> torch.Tensor:
-    """(B,) a task by weight among the possible ones (B, tasks); at least one must be possible for every picture."""
+    """Draw tasks (B,) by weight among the possible ones (B, tasks); every picture needs at least one."""
     share = stage.constant(weights) * possible
     upto = share.cumsum(1)
     ticket = stage.draws.below("task", upto[:, -1:])

@@ -1,4 +1,4 @@
-"""How hard a picture is: the knobs, and four settings of them with names."""
+"""The difficulty of a picture: its parameters, and four named settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRESETS = {"nursery": NURSERY, "easy": EASY, "normal": NORMAL, "hard": HARD}
 
 
 def as_difficulty(value: Difficulty | str | None, size: tuple[int, int]) -> Difficulty:
-    """A setting by name or value; None is `normal`, and `nursery` on canvases too small for more than one item."""
+    """Find a setting by name or value; None is `normal`, and `nursery` on canvases too small for more than one item."""
     if isinstance(value, Difficulty):
         return value
     if value is None:

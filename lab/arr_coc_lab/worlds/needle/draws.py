@@ -19,7 +19,7 @@ QUESTION_DRAWS = frozenset({"task", "target", "wording", "truth", "other", "abse
 
 
 def mix(value: torch.Tensor) -> torch.Tensor:
-    """A good 32-bit scrambler (the two-round multiply-shift of the `lowbias32` family), held in int64.
+    """Scramble 32 bits (by the two-round multiply-shift of the `lowbias32` family), held in int64.
 
     Both multipliers stay below 2**31, so no product leaves the 63 bits and nothing depends on overflow.
     """
@@ -35,7 +35,7 @@ def name_key(name: str) -> int:
 
 @cache
 def base_key(seed: int, name: str) -> int:
-    """Where a seed and a name begin; a plain number, so that nothing has to be sent to a device."""
+    """Hash a seed and a name to a plain number, so that nothing must be sent to a device."""
     base = mix(mix(torch.tensor(seed & _MASK)) ^ ((seed >> 32) & _MASK))
     return int(mix(base + name_key(name)))
 
@@ -76,7 +76,7 @@ class Draws:
         scene: torch.Tensor | None = None,
         time: torch.Tensor | None = None,
     ) -> Self:
-        """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
+        """index: (B,) int64 picture numbers. question: its number for each picture. scene, time: (B,) of clips."""
         key = mix(mix(base_key(seed, f"{split}/{family}") + (index & _MASK)) + (index >> 32))
         place = key if scene is None else torch.where(scene > 0, mix(key + mix(scene + 977)), key)
         asked = key if question == 0 else mix(key + question_key(question))
@@ -90,34 +90,34 @@ class Draws:
         return len(self.key)
 
     def bits(self, name: str, slots: int, place: bool = False) -> torch.Tensor:
-        """(B, slots) int64, uniform in [0, 2**32)."""
+        """Draw (B, slots) int64, uniform in [0, 2**32)."""
         asked = name.split("/", 1)[0] in QUESTION_DRAWS
         key = self.question_key if asked else self.place_key if place else self.key
         counter = torch.arange(slots, device=self.device, dtype=torch.int64)
         return mix(mix(key + name_key(name))[:, None] + scattered(counter))
 
     def integers(self, name: str, low: int, high: int, slots: int = 1, place: bool = False) -> torch.Tensor:
-        """(B, slots) int64, uniform in [low, high)."""
+        """Draw (B, slots) int64, uniform in [low, high)."""
         return low + ((self.bits(name, slots, place) * max(1, high - low)) >> 32)
 
     def below(self, name: str, bound: torch.Tensor, slots: int = 1, place: bool = False) -> torch.Tensor:
-        """(B, slots) int64, uniform in [0, bound), where bound is a (B, slots) or (B, 1) tensor; 0 where bound <= 0."""
+        """Draw (B, slots) int64, uniform in [0, bound); bound is a (B, slots) or (B, 1) tensor; 0 for bound <= 0."""
         return (self.bits(name, slots, place) * bound.clamp(min=1)) >> 32
 
     def chance(self, name: str, percent: int, slots: int = 1) -> torch.Tensor:
-        """(B, slots) bool, true with the given probability."""
+        """Draw (B, slots) bool, true with the given probability."""
         return self.integers(name, 0, 100, slots) < percent
 
     def order(self, name: str, slots: int, place: bool = False) -> torch.Tensor:
-        """(B, slots) int64: a random permutation of 0 … slots - 1."""
+        """Draw a random permutation of 0 … slots - 1, (B, slots) int64."""
         return self.bits(name, slots, place).argsort(dim=1, stable=True)
 
     def pick(self, name: str, valid: torch.Tensor) -> torch.Tensor:
-        """(B,) int64: one of the true entries of valid (B, K), at random; entry 0 where there is none."""
+        """Draw one of the true entries of valid (B, K), (B,) int64; entry 0 if there is none."""
         return (self.bits(name, valid.shape[1]) + 1).masked_fill(~valid, 0).argmax(dim=1)
 
     def drift(self, name: str, reach: torch.Tensor, slots: int = 1) -> torch.Tensor:
-        """(B, slots) int64 in [0, reach]: where a thing that wanders between 0 and `reach` stands at this time.
+        """Return the place at this time of a thing that wanders between 0 and `reach`, (B, slots) int64.
 
         It starts anywhere and moves to and fro at its own pace, so that a still picture is a clip's first frame.
         """
@@ -132,10 +132,10 @@ class Draws:
 
 
 class FloatDraws(Draws):
-    """Draws for those who need no whole numbers; the same on every device."""
+    """Draws of floating numbers; the same on every device."""
 
     def uniform(self, name: str, low: float = 0.0, high: float = 1.0, slots: int = 1) -> torch.Tensor:
-        """(B, slots) float32, uniform in [low, high)."""
+        """Draw (B, slots) float32, uniform in [low, high)."""
         return (self.bits(name, slots) >> 8).float() * (2.0**-24 * (high - low)) + low
 
 

@@ -22,18 +22,18 @@ AT_ONCE = 64
 
 
 def record(name: str, source: str, image: str, size: tuple[int, int]) -> dict[str, object]:
-    """What every record of a drawn picture says, besides the question. size: width, height."""
+    """Return the fields of every record besides the question. size: width, height."""
     about: dict[str, object] = {"id": name, "source": source, "image": image, "w": size[0], "h": size[1]}
     return about | {"box_kind": "gold", "any_of": False}
 
 
 def rounded(boxes: np.ndarray) -> list[list[float]]:
-    """(N, 4) boxes for JSON."""
+    """Convert boxes (N, 4) for JSON."""
     return np.asarray(boxes, np.float64).round(5).tolist()
 
 
 def records(batch: NeedleBatch) -> list[dict[str, object]]:
-    """One JSON-ready record per picture; boxes are x0 y0 x1 y1 in 0–1."""
+    """Return one JSON-ready record per picture; boxes are x0 y0 x1 y1 in 0–1."""
     size, batch = (batch.pictures.shape[-1], batch.pictures.shape[-2]), batch.to("cpu")
     result: list[dict[str, object]] = []
     for row, number in enumerate(batch.index.tolist()):
@@ -59,12 +59,12 @@ def write_records(folder: Path, records: Sequence[Mapping[str, object]]) -> None
 
 
 def picture(batch: NeedleBatch, row: int) -> Image.Image:
-    """One picture of a batch for PIL."""
+    """Convert one picture of a batch for PIL."""
     return Image.fromarray(batch.pictures[row].permute(1, 2, 0).cpu().numpy())
 
 
 def contact_sheet(pictures: list[Image.Image], captions: list[str], columns: int = 4, tile: int = 320) -> Image.Image:
-    """Pictures side by side, each over its caption of one or two lines."""
+    """Draw pictures side by side, each over its caption of one or two lines."""
     columns = min(columns, len(pictures))
     height = max(round(image.height * tile / image.width) for image in pictures)
     font, gap, line = ImageFont.load_default(13), 10, 17

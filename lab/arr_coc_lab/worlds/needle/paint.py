@@ -19,19 +19,19 @@ from .surfaces import PAPER, SIDE, textures
 
 
 def outer(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
-    """(B, K, H), (B, K, W) whole numbers → (B * H * W,) int32: for each pixel the sum over items of row × column."""
+    """Sum row × column over items for each pixel: (B, K, H), (B, K, W) whole numbers → (B * H * W,) int32."""
     plane = torch.bmm(rows.transpose(1, 2).float(), cols.float())
     return plane.view(-1).to(torch.int32)
 
 
 def divide_255(value: torch.Tensor) -> torch.Tensor:
-    """Rounded division by 255 of numbers from 0 to 65 025, without dividing."""
+    """Divide by 255 with rounding, for numbers from 0 to 65 025, without a division."""
     value = value + 128
     return (value + (value >> 8)) >> 8
 
 
 def _channels_at_once(device: torch.device) -> int:
-    """On a GPU all three (fewer launches), on a processor one after the other (each stays in its cache)."""
+    """Group channels: on a GPU all three (fewer launches), on a CPU one by one (each stays in its cache)."""
     return 1 if device.type == "cpu" else 3
 
 
@@ -52,28 +52,28 @@ def blend(canvas: torch.Tensor, where: torch.Tensor | None, colour: torch.Tensor
 
 
 def packed(colours: torch.Tensor) -> torch.Tensor:
-    """(…, 3 or 4) int64 channels → (…,) int32: red in the lowest byte, opacity in the highest."""
+    """Pack channels (…, 3 or 4) int64 into (…,) int32: red in the lowest byte, opacity in the highest."""
     shifts = torch.arange(0, 8 * colours.shape[-1], 8, device=colours.device)
     value = (colours << shifts).sum(-1)
     return torch.where(value >= 1 << 31, value - (1 << 32), value).to(torch.int32)
 
 
 def _covered(number: torch.Tensor) -> torch.Tensor | None:
-    """The pixels that hold something; None for all of them. On a GPU all: asking how many would make it wait."""
+    """Return the pixels that hold something; None for all of them. On a GPU all: asking how many would make it wait."""
     if number.device.type != "cpu" or 2 * int(torch.count_nonzero(number)) > len(number):
         return None
     return torch.nonzero(number)[:, 0]
 
 
 def _pictures(number: int, pixels: int, where: torch.Tensor | None, device: torch.device) -> torch.Tensor:
-    """(N,) int32: the picture that each pixel belongs to."""
+    """Return (N,) int32: the picture that each pixel belongs to."""
     if where is not None:
         return torch.div(where, pixels, rounding_mode="floor").to(torch.int32)
     return torch.arange(number, device=device, dtype=torch.int32)[:, None].expand(number, pixels).reshape(-1)
 
 
 def _texel(local: torch.Tensor, extent: torch.Tensor, side: torch.Tensor, sliced: torch.Tensor) -> torch.Tensor:
-    """(B, K, n) pixel offsets inside items of (B, K) extent → texel coordinates.
+    """Convert (B, K, n) pixel offsets inside items of (B, K) extent → texel coordinates.
 
     Stretched items scale the sprite; sliced ones keep its corners and repeat its middle.
     """
@@ -86,7 +86,7 @@ def _texel(local: torch.Tensor, extent: torch.Tensor, side: torch.Tensor, sliced
 
 
 def _sampling(layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For every item (B, K): is it sliced, the side of the resolution it is read at, and its first texel."""
+    """Return for every item (B, K) whether it is sliced, the side of the resolution to read, and its first texel."""
     sliced = sprites(layer.y.device).sliced[layer.sprite]
     largest = torch.maximum(layer.height, layer.width)
     mip = torch.where(sliced, 0, (largest <= 64).long() + (largest <= 32).long())
@@ -94,7 +94,7 @@ def _sampling(layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
-    """Every pixel asks which item it shows. canvas: (3, B * height * width) uint8, changed in place."""
+    """Paint all items: every pixel finds the item it shows. canvas: (3, B * height * width) uint8, changed in place."""
     device = canvas.device
     number, items = layer.y.shape
     sliced, side, base = _sampling(layer)
@@ -123,7 +123,7 @@ def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> 
 
 
 def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> None:
-    """All lines of all pictures. canvas: (3, B * height * width) uint8, changed in place."""
+    """Paint all lines of all pictures. canvas: (3, B * height * width) uint8, changed in place."""
     device = canvas.device
     atlas = glyphs(device)
     number, lines = text.x.shape
@@ -158,7 +158,7 @@ def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> Non
 
 
 def _texture(kind: torch.Tensor, draws: Draws, name: str, height: int, width: int) -> torch.Tensor:
-    """(B, height, width) int32 texture values, each picture from its own corner of the tile."""
+    """Return (B, height, width) int32 texture values, each picture from its own corner of the tile."""
     device = kind.device
     shift = draws.integers(name, 0, SIDE, 2)
     y = (torch.arange(height, device=device) + shift[:, :1]) % SIDE
@@ -168,7 +168,7 @@ def _texture(kind: torch.Tensor, draws: Draws, name: str, height: int, width: in
 
 
 def paint_background(background: Background, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """(3, B * height * width) uint8: the canvas."""
+    """Make the canvas, (3, B * height * width) uint8."""
     device = background.top.device
     number = len(draws)
     weight = torch.div(torch.arange(height, device=device) * 256, height, rounding_mode="floor")
@@ -184,7 +184,7 @@ def paint_background(background: Background, draws: Draws, height: int, width: i
 
 
 def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """Light that falls from one side and a little grain: the canvas → (B, 3, height, width) uint8."""
+    """Add light from one side and a little grain to the canvas: (B, 3, height, width) uint8."""
     device = canvas.device
     slope = draws.integers("light", -20, 21, 2, place=True)
     level = 250 + draws.integers("light/level", -8, 9, place=True)
@@ -202,7 +202,7 @@ def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch
 
 
 def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Tensor:
-    """The whole picture: (B, 3, height, width) uint8."""
+    """Paint whole pictures, (B, 3, height, width) uint8."""
     canvas = paint_background(scene.background, draws, height, width)
     for layer in scene.layers:
         paint_layer(canvas, layer, height, width)
@@ -211,7 +211,7 @@ def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Te
 
 
 def part(value: object, rows: slice) -> Any:
-    """Some pictures of a batch: slices every tensor of a (nested) dataclass along its first dimension."""
+    """Return some pictures of a batch: slices every tensor of a (nested) dataclass along its first dimension."""
     if isinstance(value, torch.Tensor):
         return value[rows]
     if isinstance(value, list):
@@ -224,7 +224,7 @@ def part(value: object, rows: slice) -> Any:
 
 
 def paint_in_parts(scene: NeedleScene, draws: Draws, height: int, width: int, pixels: int) -> torch.Tensor:
-    """`paint`, a few pictures at a time: on a processor what fits its cache, on a GPU what fits its memory."""
+    """Call `paint` for a few pictures at a time: on a CPU those that fit its cache, on a GPU its memory."""
     step = max(1, pixels // (height * width))
     if step >= len(draws):
         return paint(scene, draws, height, width)

@@ -27,7 +27,7 @@ from .paint import paint_in_parts
 from .scene import NeedleScene, Stage
 
 SPLITS = ("train", "validation", "test")
-# Painted at once, by kind of device: a cache on one, a few gigabytes on the other.
+# Pixels painted at once, by kind of device: those that fit a CPU's cache, or a few gigabytes.
 PIXELS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 26}
 LAID_OUT_AT_ONCE = 4096
 
@@ -47,7 +47,7 @@ def check(family: str, number: int, size: tuple[int, int], split: str) -> None:
 def lay_out(
     family: str, draws: Draws, size: tuple[int, int], split: str, difficulty: Difficulty, moving: bool = False
 ) -> NeedleScene:
-    """The scene of a batch before it is painted: for those who want to change or to inspect it."""
+    """Return the scene of a batch before it is painted: to change or inspect it."""
     faces = glyphs(draws.device).faces(split)
     return FAMILIES[family](Stage(draws, size[0], size[1], difficulty, faces, moving))
 
@@ -68,7 +68,7 @@ class Asked(NamedTuple):
 
 
 def asked_of(scene: NeedleScene, size: tuple[int, int]) -> Asked:
-    """The questions of a scene, in fixed sizes."""
+    """Return the questions of a scene, in fixed sizes."""
     return Asked(
         _fixed_text(scene.question, QUESTION_LENGTH),
         _fixed_text(scene.answer, ANSWER_LENGTH),
@@ -107,7 +107,7 @@ def render(
     start: int = 0,
     question: int = 0,
 ) -> NeedleBatch:
-    """Pictures `start` … `start + n - 1` of a family under a seed.
+    """Draw pictures `start` … `start + n - 1` of a family for a seed.
 
     Each picture is a pure function of (family, seed, split, size, difficulty, its number): the batch and the device
     do not matter, and the splits never share a picture. `question` 1, 2, … ask something else (or the same in other

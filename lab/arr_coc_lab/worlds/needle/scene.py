@@ -37,7 +37,7 @@ THINGS = (*SHAPES, *ANIMALS, "packet", "bars", "bar", "sign")
 
 @dataclass(frozen=True)
 class Stage(Canvas):
-    """What every family is given: chance, canvas, knobs and the typefaces it may use."""
+    """The input of every family: random numbers, canvas, difficulty and typefaces."""
 
     difficulty: Difficulty
     faces: torch.Tensor
@@ -48,19 +48,19 @@ class Stage(Canvas):
         return glyphs(self.device)
 
     def constant(self, values: Sequence[object]) -> torch.Tensor:
-        """Whole numbers on the right device, sent there once. Never change it in place."""
+        """Return whole numbers on the right device, sent there once. Never change it in place."""
         return constant(values, self.device, torch.int64)
 
     def face(self, name: str, slots: int = 1) -> torch.Tensor:
-        """(B, slots) typefaces."""
+        """Draw typefaces (B, slots)."""
         return self.faces[self.draws.integers(name, 0, len(self.faces), slots)]
 
     def size_index(self, pixels: torch.Tensor) -> torch.Tensor:
-        """The largest size of the atlas not above the wish: type sizes in pixels → indices."""
+        """Convert type sizes in pixels to indices of the largest size of the atlas that is not above."""
         return (torch.searchsorted(self.atlas.sizes, pixels.contiguous(), right=True) - 1).clamp(min=0)
 
     def type_sizes(self, name: str, slots: int, largest: int = 40) -> torch.Tensor:
-        """(B, slots) size indices: mostly small type, a share of large, by the difficulty's knobs."""
+        """Draw size indices (B, slots): mostly small type, a share of large, by the difficulty."""
         knobs = self.difficulty
         small = self.draws.integers(f"{name}/small", knobs.small[0], knobs.small[1] + 1, slots)
         large = self.draws.integers(f"{name}/large", knobs.large[0], knobs.large[1] + 1, slots)
@@ -68,12 +68,12 @@ class Stage(Canvas):
         return self.size_index(pixels.clamp(max=largest))
 
     def colour(self, name: str, base: torch.Tensor, jitter: int = 10) -> torch.Tensor:
-        """(B, K, 3) colours near the given ones (B, K, 3): no two red things are quite the same red."""
+        """Vary colours (B, K, 3) a little: no two red things have the same red."""
         noise = self.draws.integers(name, -jitter, jitter + 1, base.shape[1] * 3).view(base.shape[0], -1, 3)
         return (base + noise).clamp(0, 255)
 
     def ink(self, name: str, paper: torch.Tensor, slots: int = 1) -> torch.Tensor:
-        """(B, slots, 3) ink that stands out from the paper (B, slots or 1, 3) by the difficulty's contrast."""
+        """Choose ink (B, slots, 3) that stands out from the paper (B, slots or 1, 3) by the difficulty's contrast."""
         paper = paper.expand(self.number, slots, 3)
         dark = (
             self.draws.integers(name, 8, 60, slots)[..., None] + self.draws.integers(f"{name}/hue", 0, 24, 3)[:, None]
@@ -86,19 +86,19 @@ class Stage(Canvas):
         return (paper * (100 - strength) + target * strength) // 100
 
     def palette(self, index: torch.Tensor) -> torch.Tensor:
-        """(B, K) colour numbers → (B, K, 3)."""
+        """Convert (B, K) colour numbers → (B, K, 3)."""
         return self.constant(list(COLOURS.values()))[index]
 
     def sprite(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """(B, K) of one sprite's number."""
+        """Return the number of a sprite, (B, K)."""
         return torch.full_like(like, sprite_numbers()[name])
 
     def sprite_table(self, names: tuple[str, ...]) -> torch.Tensor:
-        """(n,) sprite numbers of several names, to be indexed."""
+        """Return (n,) sprite numbers of several names, to be indexed."""
         return self.constant([sprite_numbers()[name] for name in names])
 
     def no_text(self) -> Text:
-        """A text layer with nothing in it."""
+        """Return a text layer with nothing in it."""
         zeros = torch.zeros(self.number, 1, dtype=torch.int64, device=self.device)
         return Text(zeros[..., None], zeros, zeros, zeros, zeros, zeros[..., None].expand(-1, -1, 3))
 
@@ -132,7 +132,7 @@ class Layer:
 
     @property
     def boxes(self) -> torch.Tensor:
-        """(B, K, 4) x0, y0, x1, y1 in pixels."""
+        """Return (B, K, 4) x0, y0, x1, y1 in pixels."""
         return torch.stack([self.x, self.y, self.x + self.width, self.y + self.height], dim=-1)
 
 
@@ -156,18 +156,18 @@ class Text:
         return glyphs(self.ids.device)
 
     def advances(self) -> torch.Tensor:
-        """(B, R, L) columns of every character."""
+        """Return (B, R, L) columns of every character."""
         return self.atlas.advance[self.face[..., None], self.size[..., None], self.ids]
 
     def middles(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """y and x (B, R, L) of every character's middle; upright that is half a capital above the baseline."""
+        """Return y and x (B, R, L) of every character's centre: half a capital above the baseline."""
         advance = self.advances()
         x = self.x[..., None] + advance.cumsum(-1) - ((advance + 1) >> 1)
         y = self.baseline - (self.atlas.cap[self.face, self.size] >> 1)
         return y[..., None].expand_as(x), x
 
     def width(self) -> torch.Tensor:
-        """(B, R) pixels from the first column to the last."""
+        """Return (B, R) pixels from the first column to the last."""
         return self.advances().sum(-1)
 
     def top(self) -> torch.Tensor:
@@ -177,31 +177,31 @@ class Text:
         return self.atlas.height[self.face, self.size]
 
     def boxes(self) -> torch.Tensor:
-        """(B, R, 4) x0, y0, x1, y1 of the lines, in pixels."""
+        """Return (B, R, 4) x0, y0, x1, y1 of the lines, in pixels."""
         top = self.top()
         return torch.stack([self.x, top, self.x + self.width(), top + self.height()], dim=-1)
 
     def fitted(self, limit: torch.Tensor | int, steps: int = 6) -> Text:
-        """The same text, set smaller where it is wider than `limit` pixels."""
+        """Return the same text, set smaller where it is wider than `limit` pixels."""
         text = self
         for _ in range(steps):
             text = replace(text, size=torch.where(text.width() > limit, (text.size - 1).clamp(min=0), text.size))
         return text
 
     def aligned(self, right: torch.Tensor | None = None, centre: torch.Tensor | None = None) -> Text:
-        """The same text with its right edge or its middle at the given x (B, R)."""
+        """Return the same text with its right edge or its middle at the given x (B, R)."""
         if right is not None:
             return replace(self, x=right - self.width())
         assert centre is not None
         return replace(self, x=centre - (self.width() >> 1))
 
     def only(self, keep: torch.Tensor) -> Text:
-        """The same text without the lines that are not kept (B, R)."""
+        """Return the same text without the lines that are not kept (B, R)."""
         return replace(self, ids=self.ids * keep[..., None])
 
 
 def stack_text(parts: list[Text]) -> Text:
-    """Several blocks of lines as one."""
+    """Join several blocks of lines."""
     length = max(part.ids.shape[-1] for part in parts)
     padded = [torch.nn.functional.pad(part.ids, (0, length - part.ids.shape[-1])) for part in parts]
     rest = {name: torch.cat([getattr(p, name) for p in parts], 1) for name in ("x", "baseline", "face", "size", "ink")}
@@ -240,7 +240,7 @@ class NeedleScene:
 
 
 def paints(*slots: torch.Tensor | None, opacity: tuple[int, int, int] = (255, 255, 255)) -> torch.Tensor:
-    """(B, K, 3) per mask → (B, K, 3, 4); None leaves a mask out."""
+    """Convert (B, K, 3) per mask → (B, K, 3, 4); None leaves a mask out."""
     first = next(slot for slot in slots if slot is not None)
     result = torch.zeros(*first.shape[:2], 3, 4, dtype=torch.int64, device=first.device)
     for index, slot in enumerate(slots):
@@ -251,6 +251,6 @@ def paints(*slots: torch.Tensor | None, opacity: tuple[int, int, int] = (255, 25
 
 
 def take(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
-    """(B, K, …), (B,) → (B, …); or (B, n) → (B, n, …)."""
+    """Convert (B, K, …), (B,) → (B, …); or (B, n) → (B, n, …)."""
     rows = torch.arange(len(values), device=values.device)
     return values[rows.view(-1, *[1] * (which.dim() - 1)), which]

@@ -14,7 +14,7 @@ PAPER, STONE, WOOD, LINEN = range(4)
 
 
 def _lattice(step_y: int, step_x: int, key: int) -> torch.Tensor:
-    """(SIDE, SIDE) int64 in [0, 255]: noise of the given wavelengths, interpolated in whole numbers, tileable."""
+    """Make tileable noise of the given wavelengths in whole numbers, (SIDE, SIDE) int64 in [0, 255]."""
     rows, cols = SIDE // step_y, SIDE // step_x
     corner = mix(torch.arange(rows * cols) + key * 7919).view(rows, cols) & 255
     y, x = torch.arange(SIDE), torch.arange(SIDE)
@@ -27,7 +27,7 @@ def _lattice(step_y: int, step_x: int, key: int) -> torch.Tensor:
 
 @cache
 def textures(device: torch.device | str) -> torch.Tensor:
-    """(4, 256 * 256) int32 around 0, within -128 … 127."""
+    """Return (4, 256 * 256) int32 around 0, within -128 … 127."""
     grain = _lattice(1, 1, 1)
     paper = (2 * grain + 2 * _lattice(2, 2, 2) + 3 * _lattice(32, 32, 3) + _lattice(4, 8, 4)) // 8
     stone = (3 * grain + 2 * _lattice(4, 4, 5) + 2 * _lattice(16, 16, 6) + _lattice(64, 64, 7)) // 8
@@ -55,7 +55,7 @@ TABLES = (
 
 
 def table(stage: Stage, pale: int = 0) -> Background:
-    """A table top of wood, cloth, stone or paper; `pale` percent of white are mixed in."""
+    """Draw a table top of wood, cloth, stone or paper; `pale` percent of white are mixed in."""
     draws = stage.draws
     which = draws.integers("table", 0, len(TABLES), place=True)[:, 0]
     base = stage.constant([colour for colour, _ in TABLES])[which]
@@ -68,7 +68,7 @@ def table(stage: Stage, pale: int = 0) -> Background:
 
 
 def paper_colour(stage: Stage, name: str, slots: int = 1) -> torch.Tensor:
-    """(B, slots, 3) white, cream or pale paper."""
+    """Draw paper colours (B, slots, 3): white, cream or pale."""
     draws = stage.draws
     level = draws.integers(f"{name}/level", 232, 254, slots, place=True)[..., None]
     warm = draws.integers(f"{name}/warm", -4, 16, slots, place=True)[..., None]

@@ -44,7 +44,7 @@ def heading(paper: Paper, frame: Area, y: float, small: str = "", big: str = "")
 
 @block
 def letterhead(paper: Paper, frame: Area, y: float, middle: str = "") -> float:
-    """A company with its address, phone and site, without labels or with short ones."""
+    """Draw a company with its address, phone and site, without labels or with short ones."""
     at, align = frame.anchor(bool(middle))
     name = paper.company()
     name = name.upper() if paper.chance(0.3) else name
@@ -85,7 +85,7 @@ def prose(paper: Paper, frame: Area, y: float, n: str = "3", middle: str = "") -
 
 @block
 def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", big: str = "") -> float:
-    """Sentences that hold one fact each, between others that hold none."""
+    """Draw sentences that hold one fact each, between others that hold none."""
     scale, rows = 1.35 if big else 1.0, choices(f"facts.{paper.language}")
     for number, (sentence, *asks) in enumerate(paper.random.sample(rows, min(int(n), len(rows)))):
         kinds = [piece.split("}")[0] for piece in sentence.split("{")[1:]]
@@ -104,7 +104,7 @@ def facts(paper: Paper, frame: Area, y: float, n: str = "3", bullets: str = "", 
 
 @block
 def sign(paper: Paper, frame: Area, y: float) -> float:
-    """A signature: a name, often with a job below it and a date beside it."""
+    """Draw a signature: a name, often with a job below it and a date beside it."""
     y += paper.size
     name = paper.name()
     if paper.chance(0.5):
@@ -142,7 +142,7 @@ def contents(paper: Paper, frame: Area, y: float) -> float:
 
 @block
 def figures(paper: Paper, frame: Area, y: float) -> float:
-    """Grey pictures with captions."""
+    """Draw grey pictures with captions."""
     for number in paper.random.sample(range(1, 12), paper.between(2, 3)):
         paper.box(frame.x0, y, frame.x1, y + 7 * paper.size, paper.soft, fill=True)
         y += 7.4 * paper.size
@@ -158,7 +158,7 @@ def figures(paper: Paper, frame: Area, y: float) -> float:
 def values(
     paper: Paper, frame: Area, y: float, scope: str = "letter", n: str = "2", big: str = "", middle: str = ""
 ) -> float:
-    """Values without labels: only what they are says what they mean."""
+    """Draw values without labels, recognisable only by their form."""
     at, align = frame.anchor(bool(middle))
     kinds: set[str] = set()
     for field in paper.fields(scope, 3 * int(n)):
@@ -181,7 +181,7 @@ def pairs(
     paper: Paper, frame: Area, y: float, scope: str = "any", n: str = "6", style: str = "beside", columns: str = "1",
     hand: str = "", ruled: str = "",
 ) -> float:  # fmt: skip
-    """Labels with their values: beside, inline, under, above, far, on lines or in boxes."""
+    """Draw labels with their values: beside, inline, under, above, far, on lines or in boxes."""
     fields = paper.fields(scope, int(n))
     if style in ("under", "above", "boxed"):
         return _grid(paper, frame, y, fields, style, int(columns))
@@ -220,7 +220,7 @@ def pairs(
 
 
 def _run(paper: Paper, frame: Area, y: float, fields: Sequence[PageField]) -> float:
-    """Labels and values one after the other in the same lines."""
+    """Draw labels and values one after the other in the same lines."""
     x, mark = frame.x0, paper.pick(":", ":", "")
     for field in fields:
         value = paper.value(field.kind)
@@ -234,7 +234,7 @@ def _run(paper: Paper, frame: Area, y: float, fields: Sequence[PageField]) -> fl
 
 
 def _grid(paper: Paper, frame: Area, y: float, fields: Sequence[PageField], style: str, columns: int) -> float:
-    """Labels above (or below) their values, in columns, with or without boxes."""
+    """Draw labels above (or below) their values, in columns, with or without boxes."""
     wide, small = frame.width / columns, paper.random.uniform(0.75, 1.0)
     high = (3.0 if style == "boxed" else 3.2) * paper.size
     bold = paper.chance(0.4)
@@ -283,7 +283,7 @@ def ticks(paper: Paper, frame: Area, y: float, columns: str = "3", n: str = "18"
 
 @block
 def cards(paper: Paper, frame: Area, y: float, n: str = "3") -> float:
-    """Tiles of a dashboard: a large number, its name, often a change."""
+    """Draw tiles of a dashboard: a large number, its name, often a change."""
     fields = paper.fields("metrics", int(n))
     wide, above = frame.width / int(n), paper.chance(0.5)
     high = 5.2 * paper.size
@@ -303,7 +303,7 @@ def cards(paper: Paper, frame: Area, y: float, n: str = "3") -> float:
 
 @block
 def code(paper: Paper, frame: Area, y: float, n: str = "14") -> float:
-    """Lines of a file with constants, numbered or not."""
+    """Draw lines of a file with constants, numbered or not."""
     numbered, form = paper.chance(0.6), paper.pick("{} = {}", "{}: {}", "{}={}", "export {}={}", "{} = {};")
     x = frame.x0 + (2.5 * paper.size if numbered else 0)
     words = choices("constants.en")
@@ -328,7 +328,7 @@ def code(paper: Paper, frame: Area, y: float, n: str = "14") -> float:
 
 @block
 def table(paper: Paper, frame: Area, y: float, rows: str = "", ruled: str = "", spans: str = "") -> float:
-    """Rows that are named by their first cell; now and then with heads that span two columns."""
+    """Draw rows named by their first cell; sometimes with heads that span two columns."""
     languages = paper.random.choice(list(TABLES.values()))
     heads = languages.get(paper.language) or languages["en"]
     kept = max(2, min(len(heads), int(frame.width / (7 * paper.size))))
@@ -394,7 +394,7 @@ def _figure(text: str) -> float | None:
 
 @block
 def entries(paper: Paper, frame: Area, y: float) -> float:
-    """Movements of an account: a date, what for, an amount."""
+    """Draw transactions of an account: date, purpose, amount."""
     heads = {"en": ("Date", "Description", "Amount"), "de": ("Datum", "Buchungstext", "Betrag")}
     heads |= {"fr": ("Date", "Libellé", "Montant"), "es": ("Fecha", "Concepto", "Importe")}
     whom = paper.distinct(lambda: paper.pick(paper.company(), paper.value("item"), paper.name()), paper.between(4, 9))
@@ -417,7 +417,7 @@ def entries(paper: Paper, frame: Area, y: float) -> float:
 
 @block
 def goods(paper: Paper, frame: Area, y: float, slim: str = "", ruled: str = "") -> float:
-    """What was bought: things with number and price; a slip has them in one or two columns."""
+    """Draw items with number and price; on a slip in one or two columns."""
     number = paper.between(2, 8)
     items = paper.distinct(lambda: paper.pick(paper.value("item"), paper.word("items"), paper.word("services")), number)
     if not slim and paper.chance(0.75):
@@ -448,7 +448,7 @@ def goods(paper: Paper, frame: Area, y: float, slim: str = "", ruled: str = "") 
 
 @block
 def sums(paper: Paper, frame: Area, y: float, style: str = "", side: str = "", few: str = "") -> float:
-    """Subtotal, tax, total and their company, beside, under, in boxes or in one row."""
+    """Draw subtotal, tax, total and similar sums: beside, under, in boxes or in one row."""
     if side == "right" and frame.width > 20 * paper.size:
         frame = Area(frame.x1 - 16 * paper.size, frame.y0, frame.x1, frame.y1)
     net = paper.random.uniform(10, 9000)
@@ -494,7 +494,7 @@ def sums(paper: Paper, frame: Area, y: float, style: str = "", side: str = "", f
 
 @block
 def programme(paper: Paper, frame: Area, y: float) -> float:
-    """What happens when: a time, a title, often a speaker and a room."""
+    """Draw a schedule: time, title, often speaker and place."""
     hour, speakers = paper.between(7, 10), paper.chance(0.7)
     for _ in range(paper.between(4, 8)):
         at = paper.pick(f"{hour}:{paper.pick('00', '15', '30', '45')}", f"{hour:02d}.{paper.pick('00', '30')}")
@@ -534,7 +534,7 @@ def menu(paper: Paper, frame: Area, y: float, upright: str = "") -> float:
 
 @block
 def mails(paper: Paper, frame: Area, y: float) -> float:
-    """A list of messages: who, what about, when."""
+    """Draw a list of messages: sender, subject, time."""
     stacked = frame.width < 38 * paper.size
     for name in paper.distinct(paper.name, paper.between(5, 9)):
         subject, time = paper.prose_words(2, 6).capitalize(), paper.pick(paper.time(), paper.date())
@@ -552,7 +552,7 @@ def mails(paper: Paper, frame: Area, y: float) -> float:
 
 @block
 def shelf(paper: Paper, frame: Area, y: float) -> float:
-    """Goods of a shop in a grid: a picture, a name, a price, often a rating."""
+    """Draw goods of a shop in a grid: a picture, a name, a price, often a rating."""
     columns, high = paper.between(2, 4), 11 * paper.size
     wide = frame.width / columns
     names = paper.distinct(lambda: paper.pick(paper.word("items"), paper.value("item")), 2 * columns)

@@ -67,7 +67,7 @@ def chart_data(paper: Paper, most: int, series: int, coloured: bool = False) -> 
 
 
 def entries(paper: Paper, kind: str, number: int) -> list[str]:
-    """Names of the entries of a chart."""
+    """Draw names of the entries of a chart."""
     if kind != "year":
         return paper.distinct(lambda: paper.value(KINDS[kind]), number)
     start, step = paper.between(1975, 2022 - number), paper.pick(1, 1, 1, 2, 5) if number < 7 else 1
@@ -81,7 +81,7 @@ def entries(paper: Paper, kind: str, number: int) -> list[str]:
 
 
 def chart_title(paper: Paper, frame: Area, y: float, data: ChartData) -> float:
-    """A title that says what is measured, where and when, now and then with a line below it."""
+    """Draw a title with quantity, place and time, sometimes with a line below it."""
     slots = data.slots | {"a": data.names[0], "z": data.names[-1], "m": data.measure}
     text = data.topic["title"].format(**slots)
     span, y = paper.flow(frame, y, text[:1].upper() + text[1:], paper.pick(1.0, 1.2, 1.45))
@@ -109,7 +109,7 @@ def situated(paper: Paper, data: ChartData, text: str) -> str:
 
 
 def draw_legend(paper: Paper, frame: Area, y: float, data: ChartData, spots: list[tuple[float, float]]) -> list[Span]:
-    """A mark and a name for each series. spots: where the names stand instead, at the ends of their curves."""
+    """Draw a legend: a mark and a name for each series. spots: places of names at the ends of curves instead."""
     found, x = [], frame.x0
     upright = not spots and paper.chance(0.25)
     mark = paper.pick("square", "line", "square")
@@ -140,7 +140,7 @@ def ask_legend(paper: Paper, kind: str, colour: str, span: Span) -> None:
 
 
 def draw_scale(paper: Paper, frame: Area, data: ChartData, lying: bool) -> None:
-    """Ticks from zero on, with lines across or without."""
+    """Draw ticks from zero on, with lines across or without."""
     steps, ruled = paper.pick(4, 5, 5, 6), paper.chance(0.7)
     digits = 0 if data.high >= steps else 1
     for step in range(steps + 1):
@@ -199,7 +199,7 @@ def bars(
     paper: Paper, frame: Area, y: float, lying: str = "", numbers: str = "", series: str = "1", curve: str = "",
     titled: str = "",
 ) -> float:  # fmt: skip
-    """Bars or curves over a scale, with a legend where there are several series, with numbers at the marks or none."""
+    """Draw bars or curves over a scale, with a legend for several series, with or without numbers at the marks."""
     most = max(4, min(12 if curve else 10, int(frame.width / (5 * paper.size))))
     data = chart_data(paper, most, int(series))
     y = chart_title(paper, frame, y, data) if titled else y
@@ -263,7 +263,7 @@ def bars(
 
 @block
 def shares(paper: Paper, frame: Area, y: float, series: str = "3") -> float:
-    """Bars that lie, cut into shares whose numbers stand inside; statements before them, answers above."""
+    """Draw horizontal bars split into shares with their numbers; statements before them, answers above."""
     number, left = int(series), frame.x0 + 0.4 * frame.width
     answers = paper.distinct(lambda: paper.value(paper.pick("answer", "answer", "year")), number)
     colours = paper.random.sample(list(COLOURS), number)
@@ -292,7 +292,7 @@ def shares(paper: Paper, frame: Area, y: float, series: str = "3") -> float:
 
 @block
 def pie(paper: Paper, frame: Area, y: float) -> float:
-    """A cake with a legend beside it or names around it, and shares."""
+    """Draw a pie chart with a legend beside it or names around it, and shares."""
     data = chart_data(paper, 6, 1, True)
     kind, measure, names = data.kind, data.measure, data.names
     colours = paper.random.sample(list(COLOURS), len(names))
@@ -332,7 +332,7 @@ def pie(paper: Paper, frame: Area, y: float) -> float:
 
 @block
 def chart_map(paper: Paper, frame: Area, y: float) -> float:
-    """Grounds with names and numbers, as maps have them."""
+    """Draw areas with names and numbers, like a map."""
     bottom = min(frame.y1, y + 26 * paper.size)
     names = paper.distinct(paper.city, 6)
     for place, name in enumerate(names):

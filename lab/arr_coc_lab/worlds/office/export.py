@@ -90,7 +90,7 @@ def write_pages(
 
 
 def sheet_of(folder: Path, records: list[dict[str, object]]) -> Image.Image:
-    """Pages with the boxes of a question: answer red, what names it blue."""
+    """Draw pages with the boxes of a question: the answer red, the words that name it blue."""
     tiles = []
     for one in records:
         image = Image.open(folder / str(one["image"])).convert("RGB")

@@ -1,4 +1,4 @@
-"""A sheet that is written on: texts with the boxes of their words, shapes, questions, and the pixels of it all."""
+"""A page: texts with the boxes of their words, shapes, questions, and the pixels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def installed() -> dict[str, str]:
 
 @cache
 def families(aside: bool, manner: str) -> tuple[str, ...]:
-    """Installed families of a manner: sans, serif, mono or hand."""
+    """List installed families of a manner: sans, serif, mono or hand."""
     named = TYPEFACES["held" if aside else "train"][manner]
     return tuple(name for name in named if f"{name}/plain" in installed())
 
@@ -69,7 +69,7 @@ def advance(font: ImageFont.FreeTypeFont, letter: str) -> float:
 
 
 def length(font: ImageFont.FreeTypeFont, text: str) -> float:
-    """Pixels that a text is wide, letter by letter."""
+    """Return the width of a text in pixels, letter by letter."""
     return sum(advance(font, letter) for letter in text)
 
 
@@ -114,12 +114,12 @@ class Area(NamedTuple):
         return self.x1 - self.x0
 
     def anchor(self, middle: bool) -> tuple[float, str]:
-        """Where a line is set in the middle or on the left, and how: x and `align` of `Paper.write`."""
+        """Return x and `align` of `Paper.write` for a line in the middle or on the left."""
         return ((self.x0 + self.x1) / 2, "middle") if middle else (self.x0, "left")
 
 
 class Paper(PageSpeaker):
-    """One page in the making. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
+    """A page under construction. texts, boxes: of all texts, in the order of writing; boxes are x0, y0, x1, y1."""
 
     def __init__(self, source: random.Random, shape: str, aside: bool, dark: bool = False) -> None:
         super().__init__(source)
@@ -144,7 +144,7 @@ class Paper(PageSpeaker):
         self.questions: list[PageQuestion] = []
 
     def shade(self, low: int, high: int) -> Colour:
-        """A colour whose parts lie between two numbers."""
+        """Draw a colour whose channels lie between two numbers."""
         red, green, blue = (self.random.randrange(low, high) for _ in range(3))
         return red, green, blue
 
@@ -189,7 +189,7 @@ class Paper(PageSpeaker):
         return Span(first, len(self.texts), text.upper() if self.capitals else text), y
 
     def part(self, span: Span, text: str) -> Span | None:
-        """The words of a span that spell `text`, punctuation at the end aside."""
+        """Return the words of a span that spell `text`, punctuation at the end aside."""
         wanted = (text.upper() if self.capitals else text).split()
         for first in range(span.first, span.end - len(wanted) + 1):
             here = self.texts[first : first + len(wanted)]
@@ -204,13 +204,13 @@ class Paper(PageSpeaker):
         self.shapes.append(("fill" if fill else "box", (x0, y0, x1, y1), colour or self.soft, 1))
 
     def ask(self, kind: str, text: str, answer: Span | None, *named: Span) -> None:
-        """Ask for a span, unless the same question stands there already with another answer."""
+        """Ask for a span, unless the same question has another answer."""
         if answer is not None and answer.end > answer.first and text.strip():
             self.questions.append(PageQuestion(kind, text, answer, named))
 
     # Reading -----------------------------------------------------------------------------------------------------
     def asked(self) -> list[PageQuestion]:
-        """Questions with one meaning: whole answers on the page, no second answer, no label that stands twice."""
+        """Return the unambiguous questions: whole answers on the page, no second answer, no repeated label."""
         texts: dict[str, set[str]] = {}
         for one in self.questions:
             texts.setdefault(one.text.lower(), set()).add(one.answer.text)
@@ -226,7 +226,7 @@ class Paper(PageSpeaker):
         )
 
     def letters(self) -> Iterator[tuple[float, float, str]]:
-        """x and y of the middle of every letter that leaves ink, and the letter."""
+        """Return x and y of the centre of every visible letter, and the letter."""
         for ink in self.inks:
             x, y = ink.x, ink.y + 0.62 * ink.font.size
             for letter in ink.text:
@@ -236,7 +236,7 @@ class Paper(PageSpeaker):
                 x += wide
 
     def paint(self) -> np.ndarray:
-        """(H, W, 3) uint8, clean."""
+        """Draw the clean page, (H, W, 3) uint8."""
         image = Image.new("RGB", (self.width, self.height), self.paper)
         draw = ImageDraw.Draw(image)
         for kind, place, colour, width in self.shapes:
@@ -254,7 +254,7 @@ class Paper(PageSpeaker):
 
 
 def worn(pixels: np.ndarray, source: random.Random) -> np.ndarray:
-    """As pages are scanned, photographed and sent: softer, uneven, noisy, compressed. (H, W, 3) uint8 → the same."""
+    """Wear a page (H, W, 3) uint8 like scans and photographs: softer, uneven, noisy, compressed."""
     chance = np.random.default_rng(source.getrandbits(32))
     found = pixels
     if source.random() < 0.5:

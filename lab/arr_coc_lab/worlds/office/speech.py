@@ -1,4 +1,4 @@
-"""What pages say and how people ask about it, in English, German, French and Spanish."""
+"""Texts of pages and questions about them, in English, German, French and Spanish."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PageField(NamedTuple):
 
 @cache
 def _scope(name: str) -> tuple[tuple[str, dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]], ...]:
-    """(kind, labels by language, questions by language) of every field of a scope."""
+    """List (kind, labels by language, questions by language) of every field of a scope."""
     table = read_table(DATA / "fields.toml")[name]
     return tuple(
         (
@@ -62,7 +62,7 @@ class PageSpeaker(Writer):
 
     # Labels ------------------------------------------------------------------------------------------------------
     def fields(self, scope: str, n: int) -> list[PageField]:
-        """n different fields of a scope; "any" mixes all scopes and the long list of English labels."""
+        """Draw n different fields of a scope; "any" mixes all scopes and the long list of English labels."""
         if scope == "any" and self.language == "en" and self.chance(0.7):
             return [PageField(label, kind, {"en": (label,)}, {}) for label, kind in self.labels(n)]
         rows = [row for name in scopes() for row in _scope(name)] if scope == "any" else list(_scope(scope))
@@ -85,7 +85,7 @@ class PageSpeaker(Writer):
         return self.phrase(forms or speech(f"{language}.field"), L=name, l=lowered(name) if language != "de" else name)
 
     def say(self, wording: str, **slots: str) -> str:
-        """One wording of the asker's language with its slots filled; capital slots are as written."""
+        """Draw a wording of the asker's language and fill its slots; capital slots are as written."""
         lower = {name.lower(): text for name, text in slots.items() if name.isupper()}
         return self.phrase(speech(f"{self.asking}.{wording}"), **{**lower, **slots})
 
@@ -94,7 +94,7 @@ class PageSpeaker(Writer):
         return self.roughened(form.format(**slots))
 
     def roughened(self, text: str) -> str:
-        """As people type: now and then no capitals, no question mark, politeness around it, or one letter wrong."""
+        """Vary a question as people type: sometimes no capitals, no question mark, politeness, or one wrong letter."""
         pick = self.random.random()
         if pick < 0.1:
             text = text.lower()
@@ -138,7 +138,7 @@ class PageSpeaker(Writer):
                 return super().value(kind)
 
     def prose_words(self, low: int, high: int) -> str:
-        """Some words of the page's language, in small letters."""
+        """Draw some words of the page's language, in lower case."""
         known = choices(f"words.{self.language}")
         if not known:
             return self.words(low, high).lower()
@@ -150,7 +150,7 @@ class PageSpeaker(Writer):
         return text.translate(str.maketrans(",.", self.pick(".", ".", " ") + ",")) if self.decimal_comma else text
 
     def amount(self, value: float) -> str:
-        """Money as this page writes it."""
+        """Format money in the style of this page."""
         text = self.number(value, 2)
         return f"{text}{self.currency}" if self.currency.startswith(" ") else f"{self.currency}{text}"
 

@@ -41,11 +41,11 @@ class Page(NamedTuple):
     paper: Paper
 
     def pixels(self) -> np.ndarray:
-        """(H, W, 3) uint8, clean; `paper.worn` wears it."""
+        """Draw the clean page, (H, W, 3) uint8; `paper.worn` wears it."""
         return self.paper.paint()
 
     def boxes(self, *spans: Span) -> np.ndarray:
-        """(K, 4) in 0–1: a box for each line of the spans."""
+        """Return (K, 4) in 0–1: a box for each line of the spans."""
         found: list[np.ndarray] = []
         for span in spans:
             for place in range(span.first, span.end):
@@ -58,7 +58,7 @@ class Page(NamedTuple):
 
 
 def layout_names(split: str = "train") -> tuple[str, ...]:
-    """Layouts for training, or of "val", those kept aside."""
+    """Return the layouts for training or, for "val", the held-out ones."""
     return tuple(read_table(DATA / "layouts.toml")[SPLITS[split]])
 
 
@@ -109,7 +109,7 @@ def make_page(split: str, seed: int, number: int, head: str = "") -> Page:
 
 
 def side_by_side(draw: Callable[[Job], Made], jobs: Iterable[Job], workers: int = 1) -> Iterator[Made]:
-    """Yield what `draw` makes of each job, in order; several workers are processes."""
+    """Yield the results of `draw` for all jobs, in order; several workers are processes."""
     if workers == 1:
         yield from map(draw, jobs)
         return

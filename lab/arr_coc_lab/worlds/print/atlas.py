@@ -55,7 +55,7 @@ class PrintAtlas:
         return len(self.names)
 
     def faces(self, split: str, common: bool = False) -> Tensor:
-        """(n,) numbers of the faces of a split, on the atlas's device: each family as often as any other.
+        """Return (n,) numbers of the faces of a split, on the atlas's device: each family as often as any other.
 
         common: only those that look like what offices and books print with, where there are any.
         """
@@ -70,7 +70,7 @@ class PrintAtlas:
 
 
 def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtlas:
-    """The atlas of a file, or for None that of Needle World's own faces."""
+    """Return the atlas of a file, or for None that of Needle World's own faces."""
     if path is None:
         return needle_atlas(device)
     with np.load(path) as file:
@@ -81,7 +81,7 @@ def load_atlas(path: str | Path | None, device: torch.device | str) -> PrintAtla
 
 
 def needle_atlas(device: torch.device | str) -> PrintAtlas:
-    """Needle World's faces at their largest size, 40 pixels."""
+    """Load Needle World's typefaces at their largest size, 40 pixels."""
     glyphs = needle.glyphs("cpu")
     size = len(glyphs.sizes) - 1
     coverage, names = glyphs.coverage.numpy(), needle.typefaces()
@@ -139,7 +139,7 @@ def atlas_of(glyphs: dict[str, np.ndarray], device: torch.device | str) -> Print
 
 
 def area_sums(texels: np.ndarray, wide: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Texels of N glyphs, row by row, of (N,) widths and heights → (N,) int64 where each glyph's sums begin, and the
+    """Sum texels of N glyphs, row by row, of (N,) widths and heights: (N,) int64 begin of each glyph's sums, and the
     sums, int16. Glyphs of one width and height are summed at once."""
     area, space = wide * high, (wide + 1) * (high + 1)
     start, first = np.cumsum(area) - area, np.cumsum(space) - space

@@ -1,4 +1,4 @@
-"""Rows of characters for printed pages, made once: many of every kind, of which each picture draws its own.
+"""Rows of characters for printed pages, made once: many of every kind, from which each picture draws its own.
 
 The figures of a number are drawn for each picture. A row may also be scrambled: each letter becomes any letter, each
 figure any figure. Nothing of it is in a language then, and it has to be read.
@@ -31,7 +31,7 @@ assert NUMBER_OF_IDS < FIRST_CLASS
 
 
 def refilled(text: str) -> str:
-    """A number with the class of figures for all its figures but the first; any other text as it is."""
+    """Replace all figures of a number but the first by the class of figures; keep other texts."""
     if not NUMBER.fullmatch(text):
         return text
     first = next(place for place, letter in enumerate(text) if letter.isdigit()) + 1
@@ -39,7 +39,7 @@ def refilled(text: str) -> str:
 
 
 def _line(writer: Writer) -> str:
-    """Prose with its marks, figures and names, as long as a line may be."""
+    """Draw prose with marks, figures and names, up to the length of a line."""
     text, start = "", writer.chance(0.4)
     while len(text) < LENGTH:
         other = writer.pick("invented", "name", "date", "int", "code")
@@ -53,7 +53,7 @@ def _line(writer: Writer) -> str:
 
 
 def _nonsense(writer: Writer) -> str:
-    """Groups of any characters."""
+    """Draw groups of random characters."""
     letters = writer.pick(string.ascii_letters + string.digits, string.printable[:94], string.digits + "-/.,")
     return " ".join("".join(writer.random.choices(letters, k=writer.between(1, 9))) for _ in range(LENGTH // 2))
 
@@ -82,7 +82,7 @@ class Rows:
                 self.texts.append(refilled(text.upper() if source.random() < 0.1 else text))
 
     def add(self, text: str, refill: bool = False) -> int:
-        """The row of a single text. refill: draw the figures of a number for each picture."""
+        """Add the row of a single text. refill: draw the figures of a number for each picture."""
         text = refilled(text[:LENGTH]) if refill else text[:LENGTH]
         if text not in self.known:
             self.known[text] = len(self.texts)
@@ -119,11 +119,11 @@ class Bank:
         return cls(*(torch.as_tensor(array, device=device) for array in arrays))
 
     def choose(self, kind: Tensor, bits: Tensor) -> Tensor:
-        """Rows of these kinds by 32 random bits each, both int64 of one shape."""
+        """Draw rows of these kinds by 32 random bits each, both int64 of one shape."""
         return self.first[kind] + ((bits * self.count[kind]) >> 32)
 
     def written(self, row: Tensor, scramble: Tensor, bits: Tensor) -> Tensor:
-        """(…,) rows, (…,) bool, (…, 96) bits → (…, 96) uint8 identifiers, 0 behind the end."""
+        """Fill rows (…,) by random bits (…, 96): (…, 96) uint8 identifiers, 0 after the end."""
         text = self.rows[row]
         code = self.replaced[scramble[..., None].long(), text.int()]
         return torch.where(code >= 0, self.classes[code.clamp_min(0), bits >> 25], text)

@@ -91,7 +91,7 @@ class PrintLayout(Writer):
         self.fills: list[tuple[float, ...]] = []
 
     def put(self, row: int | str, x: float, y: float, limit: float, **how: float) -> int:
-        """A piece of text on line y: a row of the bank, or the name of a kind. Returns the number of its slot."""
+        """Set a piece of text on line y: a row of the bank, or the name of a kind; return the number of its slot."""
         number = -1 - KINDS[row] if isinstance(row, str) else row
         self.slots.append(PageSlot(number, x, y, limit, **how))  # ty: ignore[invalid-argument-type]
         return len(self.slots) - 1
@@ -101,7 +101,7 @@ class PrintLayout(Writer):
         self.facts.append(PageFact(GROUP[group], asked, label, second, answer, **words))
 
     def title(self) -> float:
-        """A title on two of three pages; returns the line below it."""
+        """Set a title on two of three pages; return the line below it."""
         if self.chance(0.35):
             return 0.0
         scale, side = self.random.uniform(1.0, 2.2), self.pick(0.0, 0.5, 0.5, 1.0)
@@ -114,7 +114,7 @@ class PrintLayout(Writer):
 
 
 def dense(page: PrintLayout) -> None:
-    """One to four columns of lines, in paragraphs of their own sizes and typefaces."""
+    """Lay out one to four columns of lines, in paragraphs of their own sizes and typefaces."""
     columns = page.pick(1, 1, 2, 2, 3, 4)
     page.wide, gutter, start = 9.0 * columns, 0.03, page.title() if page.chance(0.3) else 0.0
     wide = (1 - gutter * (columns - 1)) / columns
@@ -143,7 +143,7 @@ def dense(page: PrintLayout) -> None:
 
 
 def office(page: PrintLayout) -> None:
-    """A page of Office World: its texts in their places, its shapes, and what is asked. Prose is another in every
+    """Convert a page of Office World: texts in their places, shapes, questions. Prose is another in every
     picture, and on two of three pages so are values of the bank's kinds."""
     paper = make_page(page.split, page.between(0, 1 << 30), page.between(0, 1 << 20)).paper
     inks, size = paper.inks[:MOST_TEXTS], paper.size
@@ -156,11 +156,11 @@ def office(page: PrintLayout) -> None:
         return (x - left) / wide, (y - top) / (PITCH * size)
 
     def shown(one: PageQuestion) -> bool:
-        """Whether all that a question needs is set, its answer in one line."""
+        """Tell whether all that a question needs is set, its answer in one line."""
         there = max(span.end for span in (one.answer, *one.named)) <= len(ink_of)
         return there and ink_of[one.answer.first] == ink_of[one.answer.end - 1]
 
-    # A cake is not drawn: nobody can tell its shares.
+    # Pie charts are not drawn here: their shares cannot be read.
     keep, cake = page.chance(KEEPING), any(shape == "pie" for shape, *_ in paper.shapes)
     barred = (() if keep else COMPARING) + ("value",) * cake
     asked = [one for one in paper.asked() if one.kind not in barred and shown(one)]
@@ -217,13 +217,13 @@ def office(page: PrintLayout) -> None:
 def _boxed(
     place: Callable[[float, float], tuple[float, float]], x0: float, y0: float, x1: float, y1: float, more: float = 0.0
 ) -> tuple[float, ...]:
-    """Two corners, in any order, as a box of the page that is `more` pixels larger on each side."""
+    """Convert two corners, in any order, to a box of the page that is `more` pixels larger on each side."""
     upper, lower = (min(x0, x1) - more, min(y0, y1) - more), (max(x0, x1) + more, max(y0, y1) + more)
     return (*place(*upper), *place(*lower))
 
 
 def plain_text(text: str) -> str:
-    """Letters without accents; what the alphabet lacks, as a question mark."""
+    """Remove accents; replace characters outside the alphabet by question marks."""
     letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     return "".join(letter if letter in IDS else "?" for letter in letters)
 
@@ -249,13 +249,13 @@ class PrintStage(Canvas):
     smallest: float
 
     def face(self, name: str) -> Tensor:
-        """(B, 1) faces, 60 percent of them of those that offices print with."""
+        """Draw typefaces (B, 1), 60 percent of them those common in offices."""
         any_face = self.faces[self.draws.integers(f"{name}/any", 0, len(self.faces))]
         usual = self.common[self.draws.integers(f"{name}/usual", 0, len(self.common))]
         return torch.where(self.draws.chance(f"{name}/plain", 60), usual, any_face)
 
     def colour(self, name: str, known: Sequence[Sequence[float]]) -> Tensor:
-        """(B, 1, 3) in 0–1: one of those known, a little lighter."""
+        """Draw an ink colour (B, 1, 3) in 0–1: a known one, a little lighter."""
         which = self.draws.integers(f"{name}/which", 0, len(known))
         return constant(known, self.device)[which] + self.draws.uniform(f"{name}/light", 0.0, 0.08)[..., None]
 
@@ -302,7 +302,7 @@ class Layouts:
         return cls(padded("slots", 9), padded("facts", 8), padded("rules", 7), padded("fills", 7), wide, numbers)
 
     def choose(self, draws: FloatDraws, shares: dict[str, float]) -> Tensor:
-        """(B,) layouts: of a family by its share, then any of it."""
+        """Draw layouts (B,): a family by its share, then any of its layouts."""
         ends = constant([shares.get(name, 0.0) for name in FAMILIES], draws.device).cumsum(0)
         pick = draws.uniform("family")[:, 0] * ends[-1]
         family = torch.searchsorted(ends, pick.contiguous(), right=True).clamp_max(len(FAMILIES) - 1)
@@ -310,7 +310,7 @@ class Layouts:
         return (number.cumsum(0) - number)[family] + draws.below("layout", number[family][:, None])[:, 0]
 
     def lay_out(self, stage: PrintStage, bank: Bank, which: Tensor) -> Sheet:
-        """The sheets of these layouts (B,)."""
+        """Return the sheets of these layouts (B,)."""
         draws, (height, width) = stage.draws, (stage.height, stage.width)
         row, x, y, limit, align, scale, face, free, cut = self.slots[which].unbind(-1)
         there, number = ~row.isnan(), row.shape[1]
@@ -341,7 +341,7 @@ class Layouts:
         )
 
         def rects(table: Tensor, thick: Tensor) -> Rects:
-            """(B, M, 7) of the page → pixels, made `thick` (B, 1, 1) pixels larger."""
+            """Convert boxes (B, M, 7) of the page to pixels, `thick` (B, 1, 1) pixels larger."""
             x0, y0, x1, y1 = table[..., :4].nan_to_num().unbind(-1)
             boxes = torch.stack([margin + x0 * span, top + y0 * pitch, margin + x1 * span, top + y1 * pitch], -1)
             boxes = boxes + constant([-0.5, -0.5, 0.5, 0.5], stage.device) * thick
@@ -355,5 +355,5 @@ class Layouts:
         return Sheet(slots, fills, rules, facts)
 
     def family_of(self, which: Tensor) -> Tensor:
-        """(B,) layouts → the number of the family of each."""
+        """Return the number of the family of each layout (B,)."""
         return torch.searchsorted(constant(self.numbers, which.device).cumsum(0), which, right=True)

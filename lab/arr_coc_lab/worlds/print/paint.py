@@ -31,13 +31,13 @@ class Rects:
 
 
 def _covers(low: Tensor, high: Tensor, length: int) -> Tensor:
-    """(B, M) edges → (B, M, length): how much of every pixel's width lies between them."""
+    """Return the share of every pixel's width between edges (B, M): (B, M, length)."""
     at = torch.arange(length, device=low.device, dtype=torch.float32)
     return (torch.minimum(high[..., None], at + 1) - torch.maximum(low[..., None], at)).clamp(0, 1)
 
 
 def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
-    """(B, 3, H, W) float32 in 0–1 with the rectangles laid over it."""
+    """Paint rectangles over (B, 3, H, W) float32 in 0–1."""
     height, width = canvas.shape[2:]
     x0, y0, x1, y1 = rects.boxes.unbind(-1)
     rows = _covers(y0, y1, height) * rects.strength[..., None]
@@ -52,7 +52,7 @@ def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
 
 
 def paint_runs(canvas: Tensor, runs: Runs, areas: Tensor, atlas: PrintAtlas, weight: Tensor) -> Tensor:
-    """(B, 3, H, W) float32 in 0–1 with the text laid over it.
+    """Paint text over (B, 3, H, W) float32 in 0–1.
 
     areas: (B, R, 4) int64 pixels of each piece of text, none on another. weight: (B,) exponent of the ink's coverage:
     below 1 heavier, above 1 lighter. A processor works on the pixels with text alone, a GPU on all of them: it would
@@ -107,7 +107,7 @@ def paint_runs(canvas: Tensor, runs: Runs, areas: Tensor, atlas: PrintAtlas, wei
 
 
 def text_plane(there: Tensor, areas: Tensor, height: int, width: int) -> Tensor:
-    """(B * H * W,) int32: the number of the piece of text at each pixel, from 1; 0 for none."""
+    """Return (B * H * W,) int32: the number of the piece of text at each pixel, from 1; 0 for none."""
     x0, y0, x1, y1 = areas[..., None].unbind(-2)
     down, across = torch.arange(height, device=areas.device), torch.arange(width, device=areas.device)
     rows = (down >= y0) & (down < y1) & there[..., None]
@@ -119,7 +119,7 @@ def text_plane(there: Tensor, areas: Tensor, height: int, width: int) -> Tensor:
 def _ink(
     atlas: PrintAtlas, glyph: Tensor, first: Tensor, letter: Tensor, place: tuple[Tensor, Tensor, Tensor]
 ) -> Tensor:
-    """(N,) float32: the share of each pixel's square that the letter's ink covers. place: x of the pixel, how far below
+    """Return the share of each pixel that the letter's ink covers, (N,) float32. place: x of the pixel, how far below
     the baseline it lies, and how many texels a pixel is."""
     x, y, scale = place
     origin, left, top, wide, high = glyph.index_select(0, letter).unbind(-1)
@@ -139,7 +139,7 @@ def _ink(
 
 
 def _edges(low: Tensor, high: Tensor, end: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The four entries, with their weights, whose sum is the difference of a table's linear values at high and low."""
+    """Return four entries with weights whose sum is the difference of a table's linear values at high and low."""
     found = []
     for place, sign in ((low, -1.0), (high, 1.0)):
         inside = torch.minimum(place.clamp_min(0), end)

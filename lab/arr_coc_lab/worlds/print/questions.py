@@ -46,7 +46,7 @@ SHORT = "{0}{1}?"
 
 
 def _placed(text: str) -> str:
-    """Every template holds both places; where nothing is named, they stand at the end and stay empty."""
+    """Append missing places to a template, so that it has both."""
     for place in ("{0}", "{1}"):
         if place not in text:
             text += place
@@ -68,7 +68,7 @@ class Spans(NamedTuple):
 
 
 def spans(runs: Runs, extent: Tensor, slot: Tensor, first_word: Tensor, words: Tensor) -> Spans:
-    """Words first_word … of the spoken text of slots (B, F); 0 words for all of it. extent: (B, R, 4)."""
+    """Return the words from first_word on of the texts of slots (B, F); 0 words for all of it. extent: (B, R, 4)."""
     rows = torch.arange(len(slot), device=slot.device)[:, None]
     slot = slot.clamp_min(0)
     ids, start, advance = runs.ids[rows, slot], runs.start[rows, slot], runs.advance[rows, slot]
@@ -88,7 +88,7 @@ def spans(runs: Runs, extent: Tensor, slot: Tensor, first_word: Tensor, words: T
 
 
 def ask(facts: Facts, queries: Tensor, label: Tensor, second: Tensor, wording: Tensor, space: Tensor) -> Tensor:
-    """(B, F, 96) identifiers of the questions.
+    """Return (B, F, 96) identifiers of the questions.
 
     queries: (N, 96) rows of the bank. label, second: (B, F, L) what they name. wording: (B, F) 32 random bits. space:
     (B, F) letters at most; those that would be longer are asked for short.

@@ -62,11 +62,11 @@ class Runs:
     ink: Tensor
 
     def letters(self) -> Tensor:
-        """(B, R, 96) bool: what leaves ink."""
+        """Return a mask (B, R, 96) of the characters that leave ink."""
         return (self.ids > 0) & (self.ids != SPACE) & self.there[..., None]
 
     def extent(self, atlas: PrintAtlas) -> Tensor:
-        """(B, R, 4) float32 x0, y0, x1, y1 of the lines, from the highest letters to the lowest."""
+        """Return (B, R, 4) float32 x0, y0, x1, y1 of the lines, from the highest letters to the lowest."""
         some = self.ids > 0
         left = torch.where(some, self.start, 1e6).amin(-1)
         right = torch.where(some, self.start + self.advance, -1e6).amax(-1)
@@ -75,13 +75,13 @@ class Runs:
         return torch.stack([left, top, right, bottom], -1)
 
     def boxes(self, atlas: PrintAtlas) -> Tensor:
-        """(B, R, 96, 4) float32 x0, y0, x1, y1 of every letter's ink."""
+        """Return (B, R, 96, 4) float32 x0, y0, x1, y1 of every letter's ink."""
         left, top, wide, high = (atlas.boxes[self.face[..., None], self.ids] * self.em[..., None, None]).unbind(-1)
         x0, y0 = self.start + left, self.baseline[..., None] - top
         return torch.stack([x0, y0, x0 + wide, y0 + high], -1)
 
     def middles(self, atlas: PrintAtlas) -> tuple[Tensor, Tensor]:
-        """y and x (B, R, 96) float32 of every letter: half a capital above the baseline, half an advance across."""
+        """Return y and x (B, R, 96) float32 of every letter's centre: half a capital above the baseline."""
         x = self.start + 0.5 * self.advance
         return (self.baseline - 0.5 * atlas.capital[self.face] * self.em)[..., None].expand_as(x), x
 
@@ -113,7 +113,7 @@ def set_text(slots: Slots, bank: Bank, atlas: PrintAtlas, key: Tensor) -> Runs:
 
 
 def without_collisions(runs: Runs, areas: Tensor, size: tuple[int, int]) -> Runs:
-    """Of two pieces of text that touch, the later one is not there; nor are those outside the canvas.
+    """Remove the later of two pieces of text that touch, and those outside the canvas.
 
     areas: (B, R, 4) int64 pixels that each is painted in.
     """
@@ -128,6 +128,6 @@ def without_collisions(runs: Runs, areas: Tensor, size: tuple[int, int]) -> Runs
 
 
 def painted_areas(extent: Tensor) -> Tensor:
-    """(B, R, 4) extents → whole pixels, with a little space at both ends for what hangs over."""
+    """Round extents (B, R, 4) to whole pixels, with a little space at both ends for overhanging ink."""
     wide = extent + constant([-1.5, -0.3, 1.5, 0.3], extent.device)
     return torch.cat([wide[..., :2].floor(), wide[..., 2:].ceil()], -1).long()

@@ -59,7 +59,7 @@ class PrintWear:
     size: tuple[int, int]
 
     def _turned(self, x: Tensor, y: Tensor, back: bool) -> tuple[Tensor, Tensor]:
-        """Places (B, …) turned and scaled around the middle of the picture, or back.
+        """Turn and scale places (B, …) around the middle of the picture, or back.
 
         Plain sums and products: a matrix product may be of ten bits on a GPU, half a pixel.
         """
@@ -71,15 +71,15 @@ class PrintWear:
         return cos * x - sin * y + middle_x, sin * x + cos * y + middle_y
 
     def moved(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Places (B, …) on the sheet, in pixels → where they lie in the worn picture."""
+        """Map places (B, …) on the sheet, in pixels, to the worn picture."""
         return self._turned(x, y, back=False)
 
     def sheet_places(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The other way round: places (B, …) in the worn picture → what of the sheet lies there."""
+        """Map places (B, …) in the worn picture back to the sheet."""
         return self._turned(x, y, back=True)
 
     def moved_boxes(self, boxes: Tensor) -> Tensor:
-        """(B, …, 4) x0, y0, x1, y1 → the upright boxes around where they lie."""
+        """Map boxes (B, …, 4) x0, y0, x1, y1 to upright boxes in the worn picture."""
         x0, y0, x1, y1 = boxes.unbind(-1)
         x, y = self.moved(torch.stack([x0, x1, x1, x0], -1), torch.stack([y0, y0, y1, y1], -1))
         return torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
@@ -107,7 +107,7 @@ def draw_wear(
 
 
 def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
-    """(B, 3, H, W) float32 in 0–1 → the same, worn. paper: (B, 3) what lies beyond the sheet's edges."""
+    """Wear pictures (B, 3, H, W) float32 in 0–1. paper: (B, 3) colour beyond the sheet's edges."""
     s, (height, width), device = wear.strengths, wear.size, pictures.device
     value, beyond = blurred(pictures, s["blur"].view(-1)), paper.view(-1, 3, 1, 1)
     # Every pixel of the worn picture asks which place of the sheet it shows.
@@ -127,14 +127,14 @@ def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
 
 @cache
 def noise_tile(device: torch.device) -> Tensor:
-    """(512 * 512,) float32 of mean 0 and deviation 1, the same everywhere."""
+    """Return fixed noise (512 * 512,) float32 of mean 0 and deviation 1."""
     bits = mix(torch.arange(4 * TILE * TILE) + 12_345)
     grain = ((bits.view(4, -1) >> 8).float() * 2.0**-24).sum(0)
     return ((grain - grain.mean()) / grain.std()).to(device)
 
 
 def noise(places: Tensor, size: tuple[int, int]) -> Tensor:
-    """(B, 1, H, W) of mean 0 and deviation 1: each picture's own corner of the tile, by (B, 2) numbers in 0–1."""
+    """Cut noise (B, 1, H, W) of mean 0 and deviation 1: a corner of the tile for each picture, by (B, 2) in 0–1."""
     tile, shift = noise_tile(places.device), (places * TILE).long()
     y = (torch.arange(size[0], device=places.device) + shift[:, :1]) % TILE
     x = (torch.arange(size[1], device=places.device) + shift[:, 1:]) % TILE
@@ -145,13 +145,13 @@ def noise(places: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _mixed(planes: Tensor, rows: Sequence[Sequence[float]]) -> Tensor:
-    """(B, 3, H, W) → (B, rows, H, W): sums of the three planes, each row's own."""
+    """Mix the three planes of (B, 3, H, W) by rows of weights: (B, rows, H, W)."""
     first, second, third = planes.split(1, 1)
     return torch.cat([a * first + b * second + c * third for a, b, c in rows], 1)
 
 
 def blurred(pictures: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of (B, C, H, W) with a width of its own for every picture, as sums of moved pictures."""
+    """Blur (B, C, H, W) by Gaussians with a width for each picture, as sums of shifted pictures."""
     spread = 2 * sigma.clamp(min=0.05).view(-1, 1, 1, 1) ** 2
     near, far = torch.exp(-1 / spread), torch.exp(-4 / spread)
     whole = 1 + 2 * (near + far)
@@ -164,7 +164,7 @@ def blurred(pictures: Tensor, sigma: Tensor) -> Tensor:
 
 
 def compressed(pictures: Tensor, quality: Tensor) -> Tensor:
-    """What JPEG would leave, at each picture's own quality (0: untouched): 8 × 8 cosines, rounded, and back."""
+    """Imitate JPEG at each picture's own quality (0: unchanged): 8 × 8 cosines, rounded, and back."""
     batch, _, height, width = pictures.shape
     waves, steps = cosines(pictures.device)
     strength = torch.where(quality < 50, 50 / quality.clamp(min=1), 2 - quality / 50)
@@ -181,7 +181,7 @@ def compressed(pictures: Tensor, quality: Tensor) -> Tensor:
 
 @cache
 def cosines(device: torch.device) -> tuple[Tensor, Tensor]:
-    """(64, 64) waves of an 8 × 8 block, and (3, 64) steps of quality 50; sent to a device once."""
+    """Return (64, 64) waves of an 8 × 8 block, and (3, 64) steps of quality 50; sent to a device once."""
     at = torch.arange(8).float()
     one = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
     one[0] /= math.sqrt(2)

@@ -122,7 +122,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         elif isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, epilog=getattr(command, "epilog", None))(command)
     return app
 
 

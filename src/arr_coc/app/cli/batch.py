@@ -37,7 +37,7 @@ class BatchCommand(Choices):
         typer.Argument(metavar="IN", help="A folder, a glob, or a .jsonl or .parquet table of paths or pictures."),
     ]
     query: Annotated[
-        list[str] | None, typer.Option("--query", "-q", help="A question about every picture; may be repeated.")
+        list[str] | None, typer.Option("--query", "-q", help="Question about every picture; may be repeated.")
     ] = None
     model: AnsweringModel = None
     out: OutFolder = Path("out")

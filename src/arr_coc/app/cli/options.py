@@ -38,8 +38,8 @@ def with_options(kind: type[Given]) -> Callable[[Callable[[Given], object]], Cal
 
         hints, given = get_type_hints(kind, include_extras=True), inspect.signature(kind).parameters.values()
         parameters = [one.replace(annotation=hints[one.name]) for one in given]
-        command.__doc__, command.__module__ = f"{work.__doc__}{names_for(kind)}", work.__module__
-        command.__dict__["__signature__"] = inspect.Signature(parameters)
+        command.__doc__, command.__module__ = work.__doc__, work.__module__
+        command.__dict__.update(__signature__=inspect.Signature(parameters), epilog=names_for(kind))
         command.__annotations__ = hints
         return command
 
@@ -51,8 +51,7 @@ def names_for(kind: type) -> str:
     if not issubclass(kind, Choices):
         return ""
     first = {name: shorten(text.partition(". ")[0], 76, placeholder=" …") for name, text in described().items()}
-    lines = (f"      {name:<17}{text}" for name, text in first.items())
-    return "\n".join(("\n\n    \b\n    Names for --set:", *lines, ""))
+    return "\n".join(("\b\nNames for --set:", *(f"  {name:<17}{text}" for name, text in first.items())))
 
 
 def described() -> dict[str, str]:

@@ -143,13 +143,14 @@ def proxy(given: ProxyCommand) -> None:
     """Run a proxy that makes the pictures sent to an API cheaper. Point your client at its address.
 
     Pictures and PDFs are reduced to the budget, guided by the question of the request; all else passes unchanged.
-    Understands requests of OpenAI (chat, responses), Anthropic and Gemini, also those sent to Ollama or vLLM.
-    Prompt caches stay valid, and clicks of computer tools land where they should. Keys are passed on, never stored.
-    If packing fails, the request is forwarded unchanged, and the header x-arr-coc-fallback of the answer says why.
-    A client may send x-arr-coc-budget: 400, or x-arr-coc: off. GET /metrics and /health are served here too.
-    By default only this machine can reach the proxy. With another host in --bind, set ARR_COC_API_KEY; clients send
-    that key as x-arr-coc-key. Limits: upload and cache (megabytes), pixels (megapixels), pictures, batch, queue,
-    seconds, look_seconds. Needs 'arr-coc[serve]'.
+    Understands requests of OpenAI (chat, responses), Anthropic and Gemini, also those sent to Ollama or vLLM. Prompt
+    caches stay valid, clicks of computer tools land where they should, and keys are passed on, never stored.
+
+    A client may set a budget by the header x-arr-coc-budget: 400, or turn packing off by x-arr-coc: off. If packing
+    fails, the request is forwarded unchanged, and the header x-arr-coc-fallback of the answer says why. By default only
+    this machine can reach the proxy. With another host in --bind, set ARR_COC_API_KEY; clients send it as
+    x-arr-coc-key. GET /metrics and /health are served, too. Limits: upload and cache (megabytes), pixels (megapixels),
+    pictures, batch, queue, seconds, look_seconds. Needs 'arr-coc[serve]'.
 
     \b
     Examples:
@@ -214,7 +215,7 @@ class MicroscopeCommand(Listening, Choices):
 
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
+        typer.Option("--model", "-m", metavar="MODEL", help="Model to offer; may be repeated. [default: mini]"),
     ] = None
 
 

@@ -1,11 +1,11 @@
-"""What pictures cost: how each family of models counts visual tokens, and which table belongs to a model's name.
+"""Token tables: how each family of models counts visual tokens, and the table for a model's name.
 
 table_for("gpt-4o").tokens((1024, 1024))          765
 table_for("qwen3-vl").fit((3508, 2480), 400)      the largest (height, width) of that shape for 400 tokens
 
-The tables are `data/token_tables.toml`, what providers refuse is `data/limits.toml`. A rule is a pure function of
-(height, width) and the numbers of a table; it gives the tokens and the size at which the model sees the picture.
-Counting imports neither numpy nor anything else that is heavy.
+The tables are in `data/token_tables.toml`, the limits of providers in `data/limits.toml`. A rule is a pure function of
+(height, width) and the numbers of a table; it returns the tokens and the size at which the model sees the picture.
+Counting imports nothing heavy, not even numpy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TokenCount(NamedTuple):
-    """tokens: of one picture. height, width: of what the model sees of it."""
+    """A count. tokens: of one picture. height, width: the size at which the model sees it."""
 
     tokens: int
     height: int
@@ -34,8 +34,8 @@ class TokenCount(NamedTuple):
 
 
 def blocks(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Qwen-VL: both sides rounded to whole blocks of `cell` pixels, one token each, between `least_pixels` and
-    `most_pixels` in all."""
+    """Count like Qwen-VL: both sides rounded to whole blocks of `cell` pixels, one token each, between `least_pixels`
+    and `most_pixels` in all."""
     cell, least, most = numbers["cell"], numbers["least_pixels"], numbers["most_pixels"]
     if max(height, width) > 200 * min(height, width):
         raise InputError(f"a picture of {width}×{height} is more than 200 times as long as wide; crop it")
@@ -50,7 +50,7 @@ def blocks(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def patches(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Patches of `cell` pixels that cover the picture, times `multiplier`; larger pictures are reduced to `most`
+    """Count patches of `cell` pixels that cover the picture, times `multiplier`; larger pictures are reduced to `most`
     patches and to `longest_side`, as OpenAI and Anthropic do."""
     cell, most = numbers["cell"], numbers.get("most", math.inf)
     shrink = min(1.0, numbers.get("longest_side", math.inf) / max(height, width))
@@ -69,7 +69,7 @@ def patches(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def area(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Pixels divided by `pixels_per_token`, after `longest_side` and `most` tokens."""
+    """Divide pixels by `pixels_per_token`, after `longest_side` and `most` tokens."""
     each = numbers["pixels_per_token"]
     shrink = min(1.0, numbers.get("longest_side", math.inf) / max(height, width))
     shrink = min(shrink, math.sqrt(numbers.get("most", math.inf) * each / (height * width)))
@@ -78,8 +78,8 @@ def area(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def tiles(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """OpenAI's tiles: fitted into a square of `fit`, the shorter side reduced to `shorter_side`, then `base` tokens and
-    `each` for every `tile` pixels square."""
+    """Count OpenAI's tiles: fit into a square of `fit`, reduce the shorter side to `shorter_side`, then `base` tokens
+    and `each` for every `tile` pixels square."""
     shrink = min(1.0, numbers["fit"] / max(height, width))
     tall, wide = height * shrink, width * shrink
     shrink = min(1.0, numbers["shorter_side"] / min(tall, wide))
@@ -89,8 +89,8 @@ def tiles(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def crops(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Gemini 2: `each` tokens where both sides are at most `small`; larger pictures are cut into tiles whose side is
-    the shorter side divided by 1.5, from 256 to `tile` pixels, each shown at `tile` pixels."""
+    """Count like Gemini 2: `each` tokens if both sides are at most `small`; larger pictures are cut into tiles whose
+    side is the shorter side divided by 1.5, from 256 to `tile` pixels, each shown at `tile` pixels."""
     if max(height, width) <= numbers["small"]:
         return TokenCount(numbers["each"], height, width)
     unit = min(numbers["tile"], max(256, math.floor(min(height, width) / 1.5)))
@@ -99,14 +99,14 @@ def crops(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def fixed(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """The same for every picture: it is resized to a square of `side` pixels, or where `side` is missing fitted."""
+    """Count the same for every picture: it is resized to a square of `side` pixels, or fitted if `side` is missing."""
     side = numbers.get("side")
     return TokenCount(numbers["each"], *((side, side) if side else (height, width)))
 
 
 def closest_grid(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """InternVL: the grid of `least` to `most` tiles whose shape is closest, and a small picture of the whole where
-    there are several; `each` tokens a tile, `around` in all."""
+    """Count like InternVL: the grid of `least` to `most` tiles whose shape is closest, and a small picture of the whole
+    if there are several; `each` tokens a tile, `around` in all."""
     tile, shape, found, off = numbers["tile"], width / height, (1, 1), math.inf
     for across, down in grids(numbers.get("least", 1), numbers["most"]):
         away = abs(shape - across / down)
@@ -121,14 +121,14 @@ def closest_grid(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 @lru_cache(maxsize=32)
 def grids(least: int, most: int) -> tuple[tuple[int, int], ...]:
-    """(across, down) of all grids of `least` to `most` tiles, small ones first."""
+    """List (across, down) of all grids of `least` to `most` tiles, small ones first."""
     sides = range(1, most + 1)
     every = [(across, down) for across in sides for down in sides if least <= across * down <= most]
     return tuple(sorted(every, key=lambda grid: grid[0] * grid[1]))
 
 
 def rows_of_patches(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Pixtral and Mistral: fitted into `longest_side`, patches of `cell` pixels and a token behind every row."""
+    """Count like Pixtral and Mistral: fit into `longest_side`, patches of `cell` pixels and a token after every row."""
     cell = numbers["cell"]
     shrink = max(1.0, height / numbers["longest_side"], width / numbers["longest_side"])
     tall, wide = (math.floor(side / shrink) if shrink > 1 else side for side in (height, width))
@@ -137,7 +137,7 @@ def rows_of_patches(height: int, width: int, numbers: Numbers) -> TokenCount:
 
 
 def filled(height: int, width: int, numbers: Numbers) -> TokenCount:
-    """Gemma 4 and Gemini 3: enlarged or reduced to the most whole blocks of `cell` pixels, at most `most` of them."""
+    """Count like Gemma 4 and Gemini 3: enlarge or reduce to the most whole blocks of `cell` pixels, at most `most`."""
     cell, most = numbers["cell"], numbers["most"]
     scale = math.sqrt(most * cell * cell / (height * width))
     rows, cols = (math.floor(side * scale / cell) for side in (height, width))
@@ -155,13 +155,13 @@ RULES: dict[str, Callable[[int, int, Numbers], TokenCount]] = {
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-# Pixels of the side of a square: nothing larger is drawn. Tiles that are tried where the shape decides the count.
+# Maximum side of a drawn square in pixels; maximum number of tiles to try if the shape decides the count.
 LARGEST_DRAWN, MOST_TILES = 4096, 16
 LEAST_SCALE = 1 / 64
 
 
 class Fitted(NamedTuple):
-    """size: (height, width) at which something is drawn. canvas: of the picture around it, white where it is larger."""
+    """size: (height, width) at which something is drawn. canvas: size of the picture around it, white if larger."""
 
     size: tuple[int, int]
     canvas: tuple[int, int]
@@ -169,8 +169,8 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """What a provider refuses. side: pixels of the longer side; of more than `crowd` pictures each `crowd_side`. bytes:
-    of a picture in base64. request: bytes of all. source, date: where that is written, and when it was read."""
+    """The limits of a provider. side: pixels of the longer side; with more than `crowd` pictures `crowd_side` each.
+    bytes: of a picture in base64. request: bytes of all. source, date: the document, and when it was read."""
 
     side: float = math.inf
     crowd: float = math.inf
@@ -181,21 +181,21 @@ class PictureLimits:
     date: str = ""
 
     def longest(self, pictures: float) -> float:
-        """Pixels of the longer side of each of this many pictures."""
+        """Return the maximum longer side in pixels of each of a number of pictures."""
         return min(self.side, self.crowd_side if pictures > self.crowd else math.inf)
 
     def takes(self, size: tuple[int, int], length: int, pictures: int = 1) -> bool:
-        """Whether one of this many pictures is accepted. length: of its file, in bytes."""
+        """Tell whether one of a number of pictures is accepted. length: of its file, in bytes."""
         return max(size) <= self.longest(pictures) and 4 * -(-length // 3) <= self.bytes
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """How one family of models counts.
+    """The token count of a family of models.
 
-    models: patterns of names. rule, numbers: a function above, and what it takes. source, date: where it is written,
-    and when that was read. exact: the open processor counts the same (there is a test); else as documented.
-    resized_by: who makes large pictures smaller. pictures: the most of one request.
+    models: patterns of names. rule, numbers: a function above, and its arguments. source, date: the document, and when
+    it was read. exact: the open processor counts the same (there is a test); else as documented. resized_by: who
+    reduces large pictures. pictures: maximum number in a request.
     """
 
     name: str
@@ -211,56 +211,56 @@ class TokenTable:
     notes: str = field(default="", repr=False)
 
     def count(self, size: tuple[int, int]) -> TokenCount:
-        """Tokens of a picture of (height, width), and the size at which it is seen."""
+        """Count tokens of a picture of (height, width), and return the size at which it is seen."""
         return self.counted(*whole_size(size, "size of a picture"))
 
     def counted(self, height: int, width: int) -> TokenCount:
-        """`count` of sides that are known to be whole pixels."""
+        """Call `count` for sides that are whole pixels already."""
         return RULES[self.rule](height, width, self.numbers)
 
     def tokens(self, size: tuple[int, int]) -> int:
-        """What a picture of (height, width) costs."""
+        """Return the tokens of a picture of (height, width)."""
         return self.count(size).tokens
 
     @property
     def cell(self) -> int:
-        """The side in pixels of what one token sees, as nearly as a whole number can say it."""
+        """Return the side in pixels of the area of one token, rounded to a whole number."""
         if "cell" in self.numbers:
             return int(self.numbers["cell"])
         return max(8, round(math.sqrt(self.numbers.get("pixels_per_token", 1024))))
 
     @property
     def limits(self) -> PictureLimits:
-        """What its provider refuses; nothing where that is not known."""
+        """Return the limits of its provider; no limits if they are unknown."""
         return PictureLimits(**read_data("limits.toml").get(self.provider, {}))
 
     @property
     def even(self) -> bool:
-        """Whether tokens rise with the pixels, not by whole tiles."""
+        """Tell whether tokens rise with the pixels, not by whole tiles."""
         return self.rule in ("blocks", "patches", "area", "rows_of_patches")
 
     @property
     def least(self) -> int:
-        """What the cheapest picture costs."""
+        """Return the tokens of the cheapest picture."""
         sides = (self.cell, 2 * self.cell, 256, 384)
         return min(self.tokens((side, side * times)) for side in sides for times in (1, 4))
 
     @property
     def as_told(self) -> str:
-        """How sure the number is, in words."""
+        """Describe how reliable the number is."""
         return "as its processor counts" if self.exact else f"as documented on {self.date}"
 
     def fit(self, shape: tuple[float, float], budget: int, most: float = 1.0) -> Fitted | None:
-        """The largest picture of a shape that costs no more than a budget; None where none does.
+        """Find the largest picture of a shape within a budget; None if none fits.
 
         Args:
-            shape: (height, width) in pixels, where the scale is 1.
+            shape: (height, width) in pixels at scale 1.
             budget: Tokens of one picture.
             most: The largest scale.
 
         Returns:
-            Its size, in whole cells where the model would else stretch them, and the size it is to be padded to:
-            models that cut tiles by the shape of a picture take less for another shape.
+            Its size, in whole cells if the model would stretch them otherwise, and the size to pad it to: models that
+            cut tiles by the shape of a picture count less for another shape.
         """
         snap = self.cell if self.rule in ("blocks", "patches", "rows_of_patches") else 1
         most = min(most, LARGEST_DRAWN / math.sqrt(shape[0] * shape[1]))
@@ -278,13 +278,13 @@ class TokenTable:
         return max(found, key=lambda one: (round(self.detail(one), 2), -math.prod(one.canvas)), default=None)
 
     def detail(self, fitted: Fitted) -> float:
-        """Pixels of the side of a square that are seen of what is drawn, behind the model's own resizing."""
+        """Return the visible pixels along the side of a drawn square after the model's own resizing."""
         seen = self.count(fitted.canvas)
         shrink = min(1.0, seen.height / fitted.canvas[0], seen.width / fitted.canvas[1])
         return shrink * math.sqrt(math.prod(fitted.size))
 
     def _as_seen(self, fitted: Fitted, budget: int) -> Fitted:
-        """Without pixels that the model would take away itself, where the smaller picture costs no more."""
+        """Remove pixels that the model would drop itself, if the smaller picture costs no more."""
         seen = self.count(fitted.canvas)
         shrink = max(seen.height / fitted.canvas[0], seen.width / fitted.canvas[1])
         if shrink >= 1:
@@ -293,11 +293,11 @@ class TokenTable:
         return Fitted(size, size) if self.tokens(size) <= budget else fitted
 
     def _direct(self, shape: tuple[float, float], budget: int, most: float, snap: int) -> Fitted | None:
-        if self.even:  # tokens rise with the pixels: nothing much larger than this can fit
+        if self.even:  # tokens rise with the pixels: nothing much larger can fit
             area = self.cell**2 * budget / self.numbers.get("multiplier", 1.0)
             most = min(most, 1.3 * math.sqrt(area / (shape[0] * shape[1])) + self.cell / min(shape))
         scale = max(most, LEAST_SCALE)
-        while True:  # where a count does not rise evenly, the first that fits is taken
+        while True:  # if a count does not rise evenly, the first size that fits is taken
             for size in sorted({snapped(shape, scale, snap, way) for way in (math.ceil, round, math.floor)})[::-1]:
                 if max(size) <= 199 * min(size) and self.counted(*size).tokens <= budget:
                     return Fitted(size, size)
@@ -307,7 +307,7 @@ class TokenTable:
 
 
 def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[float], int]) -> tuple[int, int]:
-    """A shape at a scale in multiples of `snap`, at least one of them."""
+    """Return a shape at a scale in multiples of `snap`, at least one."""
     height, width = (max(snap, int(way(side * scale / snap - 1e-9)) * snap) for side in shape)
     return height, width
 
@@ -317,7 +317,7 @@ def snapped(shape: tuple[float, float], scale: float, snap: int, way: Callable[[
 
 @cache
 def own_tables() -> tuple[TokenTable, ...]:
-    """The tables, in the order in which names are looked up."""
+    """Load the tables, in the order in which names are looked up."""
     return tuple(TokenTable(**entry) for entry in read_data("token_tables.toml")["table"])
 
 
@@ -327,9 +327,9 @@ def read_data(name: str) -> Numbers:
 
 
 def find_table(model: str) -> TokenTable | None:
-    """The table of a model's name, whoever serves it; None where no pattern matches.
+    """Find the table for a model's name, whoever serves it; None if no pattern matches.
 
-    "openai/gpt-4o", "Qwen/Qwen3-VL-8B-Instruct" and "qwen2.5vl:7b" are all known by what stands behind the owner.
+    "openai/gpt-4o", "Qwen/Qwen3-VL-8B-Instruct" and "qwen2.5vl:7b" are all found by the part after the owner.
     """
     name = model.strip().lower()
     for table in own_tables():
@@ -340,7 +340,7 @@ def find_table(model: str) -> TokenTable | None:
 
 
 def table_for(model: object) -> TokenTable:
-    """`find_table`, or one clear line. model: also a table itself."""
+    """Return `find_table`, or raise `InputError`. model: also a table itself."""
     if isinstance(model, TokenTable):
         return model
     if not isinstance(model, str) or not model.strip():
@@ -362,19 +362,19 @@ def tokens_for(
     levels: int | None = None,
     model: str | None = None,
 ) -> int:
-    """Tell how many visual tokens a picture will cost at a budget; no pixels needed.
+    """Count the visual tokens of a picture at a budget; needs no pixels.
 
     Args:
         image_size: (height, width).
-        budget: Tokens that may be spent, or a share such as "25%"; None is the full count.
-        strategy: "quadtree" reaches only some counts: the largest one that it may have at this budget.
+        budget: Maximum tokens, or a share such as "25%"; None is the full count.
+        strategy: "quadtree" reaches only some counts: the largest one possible at this budget.
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level of detail.
-        model: One that is not touched, by its name: what its provider counts, at most the budget.
+        model: Name of a model behind an API: returns the count of its provider, at most the budget.
 
     Returns:
-        The number of tokens: the budget, or the full count where that is less.
+        The number of tokens: the budget, or the full count if that is less.
 
     Example:
         >>> tokens_for((1024, 1024)), tokens_for((1024, 1024), 251), tokens_for((1024, 1024), "25%")

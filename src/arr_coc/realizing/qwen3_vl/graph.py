@@ -31,7 +31,7 @@ MOST_GRAPHS = 8  # of each kind
 
 
 def next_token(model: PreTrainedModel, hidden: Tensor) -> DecodingStep:
-    """The likeliest token after each row of last hidden states (B, 1, D).
+    """Return the likeliest token after each row of last hidden states (B, 1, D).
 
     Logits are float32, also where a caller lets everything else run in half precision: confidence hangs on them.
     """
@@ -90,12 +90,12 @@ class Graphs:
         self.decoding = Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Recordings belong to this process and its device: a copy begins without them."""
+        """Drop recordings from a copy: they belong to this process and its device."""
         return Graphs, (self.model,)
 
     @staticmethod
     def safe(model: PreTrainedModel) -> bool:
-        """Can this model be recorded: a dense Qwen3-VL on one CUDA device, as it came, with the usual attention?"""
+        """Tell whether this model can be recorded: an unchanged dense Qwen3-VL on one CUDA device, usual attention."""
         language, config = model.model.language_model, model.config
         return (
             config.model_type == "qwen3_vl"
@@ -107,7 +107,7 @@ class Graphs:
         )
 
     def tower(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
-        """`encode_leaves` of one picture, recorded for its number of leaves."""
+        """Run `encode_leaves` on one picture, recorded for its number of leaves."""
         model, counts, levels = self.model, batch.counts, batch.levels
 
         def encode(patches: Tensor, leaves: Tensor, owner: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
@@ -138,7 +138,7 @@ class Graphs:
         return RecordedSpeaker(self, self.caches[columns], hidden, length, following)
 
     def _read(self, ids: Tensor, positions: Tensor, last: Tensor, first: Tensor, *planes: Tensor) -> tuple[Tensor, ...]:
-        """Hidden states at the last token, and keys and values (layers, 2, 1, heads, L, size of a head)."""
+        """Return hidden states at the last token, and keys and values (layers, 2, 1, heads, L, size of a head)."""
         model, cache = self.model, PromptCache()
         embeds = model.get_input_embeddings()(ids)
         visual = (ids == model.config.image_token_id)[..., None].expand_as(embeds)
@@ -193,7 +193,7 @@ class RecordedSpeaker:
         return found
 
     def _step(self, ids: Tensor, positions: Tensor, place: Tensor) -> DecodingStep:
-        """The token after `ids` and its logits. Written to the cache at `place`, so that it may be done twice."""
+        """Return the token after `ids` and its logits. Writes the cache at `place`, so it may run twice."""
         self.cache.place, language = place, self.graphs.model.model.language_model
         hidden = self.graphs.model.get_input_embeddings()(ids[:, None])
         turn, seen = language.rotary_emb(hidden, positions[1:]), (self.cache.columns <= place)[None, None, None]

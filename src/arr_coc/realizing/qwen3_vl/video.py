@@ -37,7 +37,7 @@ class Qwen3VLVideo(Qwen3VL):
 
 
 def video_backbone(model: PreTrainedModel) -> Qwen3VLVideo:
-    """The adapter for prompts that show videos."""
+    """Return the adapter for prompts that show videos."""
     kind = getattr(getattr(model, "config", None), "model_type", None)
     if kind not in Qwen3VLVideo.model_types:
         raise InputError(
@@ -54,7 +54,7 @@ def video_inputs(
     *,
     size: tuple[int, int] | None = None,
 ) -> dict[str, Tensor]:
-    """What the stock processor makes of one clip and one question, without torchvision.
+    """Prepare one clip and one question like the stock processor, without torchvision.
 
     frames: (T, H, W, 3) uint8, already chosen. seconds: the time of each frame in the clip. size: (height, width) of
     the model's canvas; by default the frames' own, rounded to whole tokens. An odd last frame is repeated, as in the
@@ -92,7 +92,7 @@ def video_inputs(
 
 
 def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int] | None = None) -> Tensor:
-    """(T, H, W, 3) uint8 → (groups, colours · frames of a group, height, width) float32, resized and normalised."""
+    """Resize and normalise (T, H, W, 3) uint8 → (groups, colours · frames of a group, height, width) float32."""
     clip = torch.as_tensor(frames)
     if clip.ndim != 4 or clip.shape[3] != 3 or clip.dtype != torch.uint8 or not clip.numel():
         raise InputError(f"frames must be (T, height, width, 3) uint8, got {clip.dtype} {tuple(clip.shape)}")
@@ -111,7 +111,7 @@ def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int]
 
 
 def group_seconds(seconds: Sequence[float], temporal: int) -> list[float]:
-    """The time of each group of frames: the middle of its first and last, the last frame repeated where one lacks."""
+    """Return the time of each group of frames, the middle of its first and last; a missing frame repeats the last."""
     times = [*map(float, seconds)]
     times += [times[-1]] * (-len(times) % temporal)
     return [(times[start] + times[start + temporal - 1]) / 2 for start in range(0, len(times), temporal)]

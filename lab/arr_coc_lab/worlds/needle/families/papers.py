@@ -41,7 +41,7 @@ from ..surfaces import paper_colour, table
 
 
 def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, wide: int, paper: torch.Tensor) -> Layer:
-    """A sheet of paper with its shadow."""
+    """Draw a sheet of paper with its shadow."""
     paint = paints(torch.zeros_like(paper), paper, None, opacity=(150, 255, 0))
     return Layer(y, x, tall, torch.full_like(x, wide), stage.sprite("sheet", x), paint, masks=(0, 1))
 
@@ -49,7 +49,7 @@ def _sheet(stage: Stage, y: torch.Tensor, x: torch.Tensor, tall: torch.Tensor, w
 def _title(
     stage: Stage, listed: str, x: torch.Tensor, top: torch.Tensor, space: int, sizes: tuple[int, int], ink: torch.Tensor
 ) -> Text:
-    """A title of a list of words, in one of these sizes, no wider than the space."""
+    """Set a title of a list of words, in one of these sizes, no wider than the space."""
     size = stage.size_index(stage.draws.integers("title/size", *sizes))
     title = Text(any_word(stage, "title", listed), x, top, stage.face("title/face"), size, ink).fitted(space)
     return replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
@@ -224,7 +224,7 @@ def forms(stage: Stage) -> NeedleScene:
 def _form_tasks(
     stage: Stage, asked: torch.Tensor, names: torch.Tensor, title: Text, label: Text, value: Text
 ) -> tuple[dict[str, NeedleTask], torch.Tensor]:
-    """What is asked about one of the fields (B, fields) or the title, and which of it (B,)."""
+    """Make questions about one of the fields (B, fields) or the title, and return which (B,)."""
     target = stage.draws.pick("target", asked)
     field_name, written = take(names, target), take(value.ids, target)
     chance = stage.draws.integers("task", 0, 100)[:, 0]
@@ -253,7 +253,7 @@ HEAD, FOOT = ("date", "time"), ("subtotal", "tax", "total", "cash", "change")
 
 
 def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What stands on the receipt: (B, most, …) the prices; (B, rows, …) what is on the right, and on the left."""
+    """Return the texts of receipts: the prices (B, most, …); the right and the left column (B, rows, …)."""
     draws, most, above = stage.draws, bought.shape[1], 0 if nursery else len(HEAD)
     fixed_names = ("total",) if nursery else (*HEAD, *FOOT)
     item = draws.order("items", len(words("items")))[:, :most]
@@ -391,7 +391,7 @@ def _axis(
     ends: tuple[torch.Tensor, torch.Tensor],
     floor: tuple[torch.Tensor, torch.Tensor],
 ) -> tuple[Text, Layer]:
-    """The numbers of an upright axis and the lines beside them. ends: left and right edge, (B, 1) each. floor: where
+    """Draw the numbers of a vertical axis and its grid lines. ends: left and right edge, (B, 1) each. floor: where
     the axis begins, and how high it goes."""
     small, (floor_y, span), place = stage.difficulty.small, floor, torch.arange(TICKS, device=stage.device)
     size = stage.size_index(stage.draws.integers("tick/size", small[0], small[1] + 1).clamp(max=14))
@@ -418,7 +418,7 @@ def _axis(
 def _chart_task(
     stage: Stage, count: torch.Tensor, there: torch.Tensor, value: torch.Tensor, colourful: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is asked, and about which bar, (B,) each."""
+    """Make questions, and return the bar of each, (B,)."""
     bar, several, yes = torch.arange(there.shape[1], device=stage.device), (count > 1)[:, 0], torch.ones_like(colourful)
     target = stage.draws.pick("target", *at_edge(stage, (bar == 0) | (bar == count - 1), there))
     highest, lowest = value.masked_fill(~there, -1).argmax(1), value.masked_fill(~there, 10**6).argmin(1)

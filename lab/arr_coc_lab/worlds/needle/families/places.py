@@ -152,7 +152,7 @@ SIGN_HEIGHT, SIGN_WIDTH = 64, 128
 
 
 def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
-    """Sky, houses with windows, pavement and road, trees and cars; and where the pavement begins (B, 1)."""
+    """Draw sky, houses with windows, pavement and road, trees and cars; return where the pavement begins (B, 1)."""
     draws, device = stage.draws, stage.device
     number = stage.number
     one = torch.ones(number, 1, dtype=torch.int64, device=device)
@@ -325,7 +325,7 @@ SLOT = 128
 
 
 def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
-    """Sky, a row of trees, grass."""
+    """Draw sky, a row of trees, grass."""
     draws, device, number = stage.draws, stage.device, stage.number
     one = torch.ones(number, 1, dtype=torch.int64, device=device)
     green = stage.constant([[150, 184, 104]]) + draws.integers("grass", -14, 15, 3)
@@ -349,7 +349,7 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
 
 
 def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Layer:
-    """Trees and a few ponds where no animal stands: (B, K) corners of empty slots."""
+    """Draw trees and a few ponds into slots without an animal. (B, K): corners of empty slots."""
     draws, slots = stage.draws, slot_y.shape[1]
     pond = draws.chance("pond", 22, slots) & (slot_y > stage.height // 5)
     there = draws.chance("decoration", 15 + stage.difficulty.clutter // 2, slots).long()
@@ -371,7 +371,7 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
 def _packet(
     stage: Stage, y: torch.Tensor, x: torch.Tensor, there: torch.Tensor
 ) -> tuple[list[Layer], Text, dict[str, NeedleTask], list[Marks], torch.Tensor]:
-    """A packet of a snack in the slot at y, x (B, 1): its layers and text, what is asked about it, its marks, and
+    """Draw a snack in the slot at y, x (B, 1): its layers and text, what is asked about it, its marks, and
     (B, 2, 4) the boxes that name what is asked."""
     draws, knobs = stage.draws, stage.difficulty
     height, width = draws.integers("packet/height", 112, 125), draws.integers("packet/width", 112, 123)
