@@ -74,7 +74,7 @@ def cases() -> list[Case]:
             hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
             distances = [{"budget": 48, "scale": scale} for scale in (0.5, 1, 1.5, 2)]
             for how in [*hows, {"budget": 1.0}, *distances] if number == 0 else hows:
-                answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST))
+                answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST, hints="none"))
                 said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
                 said = (*said, answer.allocation.scale != 1)
                 found.append(Case(picture, question, *said, how))

@@ -137,9 +137,9 @@ class VllmServer:
         grid, given, source = picture.grid, picture.given, options.relevance or "auto"
         budget = options.tokens(grid.tokens)
         words = None if options.words is None else as_words(options.words, given.size) or None
-        offers: JsonObject = {"words": words, "scorer": self.scorer, "page": given.pixels}
-        lines = options.reads(grid.tokens, source)
-        scene = Scene(picture.canvas, **offers, ocr=lines, choosing=budget < grid.tokens)
+        offers: JsonObject = {"words": words, "scorer": self.scorer, "page": given.pixels, "law": options.balancing}
+        offers |= {"ocr": options.reads(grid.tokens, source), "choosing": budget < grid.tokens}
+        scene = Scene(picture.canvas, **offers, share=budget / grid.tokens)
         known = relevance_for(source, scene, query)
         view = View(
             given.size,
