@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye, Options
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.pictures.ocr import ocr_words
 from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.worlds import needle
 
@@ -71,6 +73,7 @@ def cases() -> list[Case]:
     found = []
     for picture, questions in shown():
         eye.set_image(picture)
+        ocr_words(np.asarray(picture))  # lines that were read for one question are known to the next
         for number, question in enumerate(questions):
             hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
             distances = [{"budget": 48, "scale": scale} for scale in (0.5, 1, 1.5, 2)]
