@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from functools import lru_cache
 from typing import Any
@@ -70,19 +69,18 @@ def ask(
     if document is not None and len(document) > 1:
         if options.allocation is not None or options.words is not None:
             raise InputError("allocation and words apply to one picture; this document has several pages")
-        largest = max((page.size for page in document), key=math.prod)
-        return _eye(model, largest, options).set_image(document).ask(query, options=options)
+        return _eye(model, options).set_image(document).ask(query, options=options)
     picture, known = load_page(image if document is None else document.pages[0].place)
     if options.preset is None:
         options = options.default(words=known)
-    return _eye(model, picture.pixels.shape[:2], options).set_image(picture).ask(query, options=options)
+    return _eye(model, options).set_image(picture).ask(query, options=options)
 
 
-def _eye(model: str | Eye, size: tuple[int, int], options: Options) -> Any:
-    """Return the `Eye` for pictures of (height, width); `mini` runs without torch where possible."""
+def _eye(model: str | Eye, options: Options) -> Any:
+    """Return an `Eye` to set a picture on; `mini` runs without torch where possible."""
     if hasattr(model, "set_image"):
         return model
-    if options.preset is None and can_be_quick(model, size, options):
+    if options.preset is None and can_be_quick(model, options):
         return quick_eye()
     return copy(_loaded(str(model), options.device))  # a copy: several threads may ask at once
 

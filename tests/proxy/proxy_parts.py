@@ -97,7 +97,7 @@ def running(application: Any) -> Iterator[str]:
     """The address of an ASGI application on a loopback port."""
     import uvicorn
 
-    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="critical", ws="none"))
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="critical", ws="none", timeout_keep_alive=60))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = time.monotonic() + 60

@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +69,23 @@ def test_headers_of_one_connection_stay(upstream: Upstream, address: str) -> Non
     assert len(answer.headers.get_list("date")) == 1
 
 
+@contextmanager
+def logging_to(path: Path, upstream: str, *limits: str) -> Iterator[str]:
+    """The address of a proxy in a process of its own, so that everything that it writes is seen."""
+    line = [sys.executable, "-m", "arr_coc", "proxy", "--upstream", upstream, "--bind", "0"]
+    with path.open("w") as log:
+        process = subprocess.Popen([*line, *limits], stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[0].rstrip("/")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
 def test_a_client_that_leaves_and_an_upstream_that_stalls_are_one_line(tmp_path: Path) -> None:
-    """A process of its own, so that everything that it writes is seen."""
     slow = Upstream(pieces=[b"data: 1\n\n"] * 3, pause=4.0)
-    with running(slow) as behind:
-        line = [sys.executable, "-m", "arr_coc", "proxy", "--upstream", behind, "--bind", "0", "--limit", "seconds=1"]
-        with (tmp_path / "log").open("w") as log:
-            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[0].rstrip("/")
+    with running(slow) as behind, logging_to(tmp_path / "log", behind, "--limit", "seconds=1") as address:
         for _ in range(3):  # half a body, and gone
             with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as wire:
                 head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -85,11 +95,28 @@ def test_a_client_that_leaves_and_an_upstream_that_stalls_are_one_line(tmp_path:
             with pytest.raises(httpx.RemoteProtocolError):
                 post(address, chat(SMALL))
         time.sleep(0.5)
-        process.terminate()
-        process.wait(60)
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == 6, lines
     assert sum(" 499 " in line for line in lines) == sum("upstream=stalled" in line for line in lines) == 3
+
+
+def test_two_hundred_clients_and_an_upstream_that_is_killed_are_one_line_each(tmp_path: Path) -> None:
+    behind, body = Upstream(), chat()
+    with running(behind) as place, logging_to(tmp_path / "log", place) as address:
+        post(address, body)  # packed once; then every client finds it
+        limits = httpx.Limits(max_connections=200)
+        with ThreadPoolExecutor(200) as clients, httpx.Client(limits=limits, timeout=120) as client:
+            found = clients.map(lambda _: client.post(f"{address}{CHAT}", json=body).status_code, range(200))
+            assert set(found) <= {200, 429}
+        behind.pieces, behind.break_off = [b"data: 1\n\n"], True  # killed while it answers
+        with pytest.raises(httpx.RemoteProtocolError):
+            post(address, body)
+    with logging_to(tmp_path / "gone", place) as address:  # nothing listens there any more
+        assert post(address, body).status_code == 502
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == 202, lines
+    assert "upstream=broke-off" in lines[-1]
+    assert len((tmp_path / "gone").read_text().splitlines()) == 1
 
 
 def test_budgets_and_off(upstream: Upstream, address: str) -> None:

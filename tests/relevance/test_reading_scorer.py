@@ -184,7 +184,6 @@ def test_pictures_on_a_device_are_scored_together_as_alone():
 
 
 PAGES = """
-import ctypes
 import os
 import numpy as np
 from arr_coc import look
@@ -193,7 +192,6 @@ def kept(height, width):
     page = np.full((height, width, 3), 255, np.uint8)
     page[40::40, 40:-40] = 0
     look(page, "What is the total?", budget=64, relevance="scorer")
-    ctypes.CDLL(None).malloc_trim(0)
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 first = kept(256, 256)
@@ -201,7 +199,7 @@ print(max(kept(1754, 1240), kept(1240, 1754)) - first)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks glibc to give back what is free")
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc is asked to give back what is free")
 def test_a_page_leaves_little_behind() -> None:
     """The graphs kept what each had needed, 577 MB here. What was read of the last pages is kept, up to 64 MB."""
     done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)

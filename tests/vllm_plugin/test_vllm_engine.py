@@ -121,7 +121,7 @@ def attached(eye, pictures, plans) -> str:
 def test_words_of_the_caller_steer(llm):
     words = [{"text": "COFFEE", "box": [0.40332, 0.26432, 0.45215, 0.28646]}]
     eye = arr_coc.Eye.from_pretrained().set_image(street())
-    answer = eye.ask("Where is COFFEE?", budget=31, options=arr_coc.Options(words=words))
+    answer = eye.ask("Where is COFFEE?", budget=31, options=arr_coc.Options(words=words, hints="none"))
     (out,) = asked(llm, ("Where is COFFEE?", [street()], {"budget": 31, "words": words}))
     assert (out.outputs[0].text.strip(), visual(llm, out)) == (answer.text, 31)
 

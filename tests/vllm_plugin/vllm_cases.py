@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye, Options
 from arr_coc.core.folders import MINI, part_folder
+from arr_coc.pictures.ocr import ocr_words
 from arr_coc.realizing.bundled import Calibration
 from arr_coc_lab.worlds import needle
 
@@ -66,15 +68,17 @@ def small_print() -> Image.Image:
 
 def cases() -> list[Case]:
     """What the scorer chooses at several budgets, strategies and distances, and what the caller decides."""
-    eye = Eye.from_pretrained(calibration=Calibration())
+    own = Calibration.beside(part_folder(MINI))  # its levels, and log-probabilities as they are
+    eye = Eye.from_pretrained(calibration=replace(own, temperature=1.0, place=None))
     found = []
     for picture, questions in shown():
         eye.set_image(picture)
+        ocr_words(np.asarray(picture))  # lines that were read for one question are known to the next
         for number, question in enumerate(questions):
             hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
             distances = [{"budget": 48, "scale": scale} for scale in (0.5, 1, 1.5, 2)]
             for how in [*hows, {"budget": 1.0}, *distances] if number == 0 else hows:
-                answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST))
+                answer = eye.ask(question, options=Options(**how, max_new_tokens=LONGEST, hints="none"))
                 said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
                 said = (*said, answer.allocation.scale != 1)
                 found.append(Case(picture, question, *said, how))

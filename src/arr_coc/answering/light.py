@@ -26,7 +26,6 @@ from ..attending.strategies import find_strategy
 from ..balancing.choosing import relevances_for
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder, verify
-from ..core.plugins import is_installed
 from ..core.values import Allocation, JsonObject, timed
 from ..decide import View
 from ..knowing.registry import find_source
@@ -44,9 +43,6 @@ from .eye import Eye, beside
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-# Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
-MOST_TOKENS = 1024
 
 
 class LightEngine:
@@ -181,12 +177,10 @@ class LightEngine:
         most, least = self.images["size"]["longest_edge"], self.images["size"]["shortest_edge"]
         if high * wide > most:
             ratio = math.sqrt(height * width / most)
-            return max(cell, math.floor(height / ratio / cell) * cell), max(
-                cell, math.floor(width / ratio / cell) * cell
-            )
-        if high * wide < least:
+            high, wide = (max(cell, math.floor(side / ratio / cell) * cell) for side in size)
+        elif high * wide < least:
             ratio = math.sqrt(least / (height * width))
-            return math.ceil(height * ratio / cell) * cell, math.ceil(width * ratio / cell) * cell
+            high, wide = (math.ceil(side * ratio / cell) * cell for side in size)
         return high, wide
 
     def canvas(self, pixels: np.ndarray) -> np.ndarray:
@@ -238,18 +232,13 @@ def quick_eye(**options: Any) -> Eye:
     return Eye(light_engine(folder), **{**beside(folder), **options})
 
 
-def can_be_quick(model: object, size: tuple[int, int], options: Options) -> bool:
-    """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that
-    asks no model. size: height and width in which the picture is read."""
+def can_be_quick(model: object, options: Options) -> bool:
+    """Will `LightEngine` do? The bundled mini on a processor, and a source that asks no model."""
     relevance, allocation = options.relevance, options.allocation
-    most = MOST_TOKENS if is_installed("torch") else math.inf
     if model != MINI or options.device != "cpu" or not isinstance(relevance, str | None):
         return False
     if not find_strategy(options.layout).without_torch:
         return False
     if relevance not in (None, "auto") and find_source(relevance).asks_model:
         return False
-    if allocation is not None:
-        return isinstance(allocation, Allocation) and allocation.tokens <= most and bool((allocation.counts == 1).all())
-    engine = light_engine(part_folder(MINI))
-    return options.tokens(math.prod(engine.canvas_size(size)) // engine.cell**2) <= most
+    return allocation is None or (isinstance(allocation, Allocation) and bool((allocation.counts == 1).all()))

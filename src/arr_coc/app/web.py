@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.errors import InputError, check_stop, stopping
+from ..core.folders import give_back
 from ..core.values import JsonObject
 from ..pictures.load import MAX_PIXELS
 from ..pictures.opening import isolated
@@ -42,6 +43,7 @@ LOOPBACK = "127.0.0.1"
 GONE = 499
 Result = TypeVar("Result")
 SHORTEST_SECRET = 8
+GIVE_BACK = 5.0  # seconds
 # Maximum of commas and brackets in a request: a page of words has about 200 000, and each is an object in memory.
 MOST_STRUCTURE = 400_000
 
@@ -165,6 +167,13 @@ async def unless_gone(request: Request, work: Coroutine[object, None, Result]) -
         leaving.cancel()
 
 
+async def giving_back() -> None:
+    """Return freed memory to the operating system every few seconds; in a busy server no moment is a quiet one."""
+    while True:
+        await asyncio.sleep(GIVE_BACK)
+        await asyncio.to_thread(give_back)
+
+
 class Guard:
     """Middleware that checks the host name, the origin, the secret, and the type and size of every request, and logs a
     line for each. observe: called with path, status and seconds of every request."""
@@ -211,7 +220,9 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             with isolated():
+                giving = asyncio.create_task(giving_back())
                 await self.application(scope, receive, send)
+                giving.cancel()
         if scope["type"] != "http":  # web sockets are not used
             return
         started, status, notes = time.perf_counter(), 500, {}

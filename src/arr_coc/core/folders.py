@@ -7,17 +7,19 @@ their graphs and tensors.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 
@@ -102,6 +104,7 @@ def measured_path(name: str, kind: str) -> Path:
 
 
 MANIFEST = "SHA256SUMS"
+LARGE = 8 << 20  # bytes that a graph reads: of half a page
 
 
 def read_manifest(folder: Path) -> dict[str, str]:
@@ -177,24 +180,34 @@ def _remedy(path: Path) -> str:
     return f"copy or export the folder again, or delete its {MANIFEST} if you changed the file yourself"
 
 
-class Session(Protocol):
-    """A session of onnxruntime whose values are arrays."""
+def give_back() -> None:
+    """Return freed memory to the operating system; glibc keeps it otherwise."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
-    def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
 
+class Session:
+    """An ONNX graph in onnxruntime; its weights may be in a file beside it."""
 
-def open_session(graph: Path) -> Session:
-    """Open an ONNX graph, whose weights may be in a file beside it."""
-    runtime: Any = import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    # By default the runtime uses every core; several processes on one machine would slow each other down.
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
-    # Its threads spin while they wait, which is fast; stop spinning when a run ends, to free the cores.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # else a session keeps its peak memory
-    return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    def __init__(self, graph: Path) -> None:
+        runtime: Any = import_module("onnxruntime")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        # By default the runtime uses every core; several processes on one machine would slow each other down.
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
+        # Its threads spin while they wait, which is fast; stop spinning when a run ends, to free the cores.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        options.enable_mem_pattern = options.enable_cpu_mem_arena = False  # else a session keeps its peak memory
+        self.session = runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+    def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return all results, or those of these names; a large run gives its memory back."""
+        found = self.session.run(names, values)
+        if sum(one.nbytes for one in values.values()) > LARGE:
+            give_back()
+        return found
 
 
 def stored(folder: Path, *names: str) -> list[np.ndarray]:

@@ -23,7 +23,7 @@ from time import perf_counter
 import numpy as np
 
 from ..core.errors import InputError, check_stop
-from ..core.folders import WEIGHTS, open_session, stored, verify
+from ..core.folders import WEIGHTS, Session, stored, verify
 from ..core.kept import ByteStore, pixels_key
 from .words import OCR, Words, make_words
 
@@ -61,7 +61,7 @@ class LineReader:
         try:
             characters = json.loads((folder / "config.json").read_text(encoding="utf-8"))["characters"]
             head, scale, self.bias = stored(folder, *(f"read.linear_1.{part}" for part in ("w_0", "w_0.scale", "b_0")))
-            self.finding, self.reading = (open_session(folder / name) for name in ("detect.onnx", "read.onnx"))
+            self.finding, self.reading = (Session(folder / name) for name in ("detect.onnx", "read.onnx"))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"the line reader in {folder} cannot be read ({error}); install arr-coc again") from error
         self.head = head * scale

@@ -21,17 +21,7 @@ from gradio.exceptions import InvalidPathError
 
 from ...core.errors import InputError
 from ...core.values import Allocation, JsonObject
-from ...draw.layout import (
-    MUTED,
-    WAY_COLOURS,
-    deciders,
-    fit,
-    level_colour,
-    level_rows,
-    resize,
-    share_words,
-    spent_words,
-)
+from ...draw.layout import MUTED, WAY_COLOURS, deciders, fit, level_colour, level_rows, resize, share_words, spent_words
 from ...pictures.lettering import Colour
 from .desk import Desk, log
 

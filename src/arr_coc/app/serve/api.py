@@ -179,11 +179,7 @@ async def elsewhere(request: Request, error: Exception) -> Response:
 
 
 def build_api(
-    engine: Engine,
-    *,
-    host: str = web.LOOPBACK,
-    key: str | None = None,
-    budget: object = None,
+    engine: Engine, *, host: str = web.LOOPBACK, key: str | None = None, budget: object = None
 ) -> web.Application:
     """Build the server behind its guard, as an ASGI application that starts and stops the engine.
 

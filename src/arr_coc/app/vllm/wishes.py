@@ -26,6 +26,7 @@ from ...decide import View, attend
 from ...knowing.registry import check_relevance
 from ...knowing.scene import Scene
 from ...knowing.scorer.source import ScorerRelevance, scorer_beside
+from ...knowing.words.reading import with_words
 from ...options import Options, check_question
 from ...pictures.load import Picture
 from ...pictures.words import as_words
@@ -137,14 +138,14 @@ class VllmServer:
         grid, given, source = picture.grid, picture.given, options.relevance or "auto"
         budget = options.tokens(grid.tokens)
         words = None if options.words is None else as_words(options.words, given.size) or None
-        offers: JsonObject = {"words": words, "scorer": self.scorer, "page": given.pixels}
-        lines = options.reads(grid.tokens, source)
-        scene = Scene(picture.canvas, **offers, ocr=lines, choosing=budget < grid.tokens)
+        offers: JsonObject = {"words": words, "scorer": self.scorer, "page": given.pixels, "law": options.balancing}
+        offers |= {"ocr": options.reads(grid.tokens, source), "choosing": budget < grid.tokens}
+        scene = with_words(Scene(picture.canvas, **offers, share=budget / grid.tokens), query)
         known = relevance_for(source, scene, query)
         view = View(
             given.size,
             grid.frame,
-            letters=lambda: letters_of(given.pixels, words, given.size),
+            letters=lambda: letters_of(given.pixels, scene.words, given.size),
             resized=lambda times: picture.resized(times).frame,
             grip=self.grip,
         )

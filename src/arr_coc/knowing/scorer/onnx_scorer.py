@@ -23,7 +23,7 @@ import numpy as np
 from ...core.alphabet import question_row
 from ...core.arrays import whole_levels
 from ...core.errors import InputError
-from ...core.folders import open_session, stored, verify
+from ...core.folders import Session, stored, verify
 from ...core.kept import ByteStore, pixels_key
 from ...core.values import JsonObject
 from ...texture.type_height import READ_PIXELS, TypeHeight, letters_of, view_letters, view_size
@@ -58,7 +58,7 @@ class OnnxScorer:
         try:
             self.config: JsonObject = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             self.letter_rows, self.places = stored(folder, "question.embed.weight", "question.place")
-            self.seeing, self.finding = (open_session(folder / name) for name in GRAPHS)
+            self.seeing, self.finding = (Session(folder / name) for name in GRAPHS)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 

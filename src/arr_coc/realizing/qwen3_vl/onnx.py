@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.folders import open_session, stored
+from ...core.folders import Session, stored
 from ..base import DecodingStep, VisualTokens
 from ..positions import (
     axial_angles,
@@ -37,7 +37,7 @@ class OnnxQwen3VL:
             self.config, self.vision, self.text = config, config["vision_config"], config["text_config"]
             names = ("model.visual.pos_embed.weight", "model.language_model.embed_tokens.weight")
             self.positions, self.embeddings = stored(folder, *names)
-            self.tower, self.speaker = (open_session(folder / name) for name in ("tower.onnx", "speaker.onnx"))
+            self.tower, self.speaker = (Session(folder / name) for name in ("tower.onnx", "speaker.onnx"))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 
