@@ -6,7 +6,8 @@ are written in torch, which is imported for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..balancing.tensions import distance_to_top
@@ -58,25 +59,57 @@ def allocate(
     """
     options = dict(strategy_options or {})
     check_options(strategy, options)
-    chosen = find_strategy(strategy)
-    maps = as_maps(surrounded(relevance))
-    if len(maps) != 1:
-        raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
-    if not chosen.without_torch:
-        maps = arrays.as_tensor(maps)
     # Without a size the map has one value for each cell.
-    frame = Frame(image_size or canvas or (maps.shape[1] * cell, maps.shape[2] * cell), cell, canvas)
-    tokens = check_budget(budget, frame.full)
+    _, rows, cols = as_maps(relevance).shape
+    frame = Frame(image_size or canvas or (rows * cell, cols * cell), cell, canvas)
+    return allocate_each([relevance], [budget], [frame], strategy, levels, seed, options)[0]
+
+
+def allocate_each(
+    relevance: Sequence[Relevance | Array],
+    budgets: Sequence[int | str],
+    frames: Sequence[Frame],
+    strategy: str = DEFAULT_STRATEGY,
+    levels: int | None = None,
+    seed: int = 0,
+    options: Mapping[str, object] | None = None,
+) -> list[Allocation]:
+    """Spend a budget on each of several maps; those of one grid and budget are allocated together if the strategy can.
+
+    Arguments as for `allocate`, one of each for every picture; frames: the grids of cells.
+    """
+    chosen, alike = find_strategy(strategy), defaultdict(list)
     seed, levels = whole(seed, "seed", -(1 << 63)), None if levels is None else whole(levels, "levels")
-    job = AllocationJob(maps, to_cells(maps, frame), tokens, frame, seed, levels, options)
-    found = chosen(job)
-    if isinstance(found, Leaves):
-        cells, scores = (arrays.to_numpy(part[0]) for part in found[:2])
-        found = frame.allocation(cells, scores, frame.full if strategy == "full" else tokens, strategy)
-    if isinstance(budget, str) or budget <= frame.full:
-        return found
-    note = f"budget {budget} is above the {frame.full} tokens of the whole picture: shown in full detail"
-    return replace(found, notes=(note, *found.notes))
+    for number, (known, budget, frame) in enumerate(zip(relevance, budgets, frames, strict=True)):
+        maps = as_maps(surrounded(known))
+        if len(maps) != 1:
+            raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
+        maps = maps if chosen.without_torch else arrays.as_tensor(maps)
+        tokens, cells = check_budget(budget, frame.full), to_cells(maps, frame)
+        job = AllocationJob(maps, cells, tokens, frame, seed, levels, options or {})
+        key = (tokens, cells.shape, type(cells), cells.device) if chosen.without_torch else number
+        alike[key].append((number, job))
+    found: dict[int, Allocation] = {}
+    for members in alike.values():
+        cells = [job.cells for _, job in members]
+        joined = cells[0] if len(cells) == 1 else arrays.namespace(cells[0]).concatenate(cells)
+        made = chosen(replace(members[0][1], cells=joined))
+        for place, (number, job) in enumerate(members):
+            found[number] = _made(made, place, job, budgets[number], strategy)
+    return [found[number] for number in range(len(found))]
+
+
+def _made(made: Leaves | Allocation, place: int, job: AllocationJob, budget: int | str, strategy: str) -> Allocation:
+    """Return the allocation of one picture of a job for several."""
+    full = job.frame.full
+    if isinstance(made, Leaves):
+        length = int(made.lengths[place])
+        cells, scores = (arrays.to_numpy(part[place, :length]) for part in made[:2])
+        made = job.frame.allocation(cells, scores, full if strategy == "full" else job.budget, strategy)
+    if isinstance(budget, str) or budget <= full:
+        return made
+    note = f"budget {budget} is above the {full} tokens of the whole picture: shown in full detail"
+    return replace(made, notes=(note, *made.notes))
 
 
 def surrounded(relevance: Relevance | Array) -> Relevance | Array:

@@ -175,25 +175,29 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     piece. number: label → row in `box`, or -1. Returns (N,) int64, or -1; and (N,) its offset from the line, in
     heights.
     """
-    left, top, wide, tall = box.T
-    foot, itself = top + tall, np.arange(len(box))
-    y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
-    x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
-    # Nearest first; flat indices are faster than two-dimensional ones.
-    found = number[labels.reshape(-1)[x[:, :, None] + y[:, None, :]]].reshape(len(box), -1)
-    other = np.maximum(found, 0)
-    ratio = tall[other] / tall[:, None]
-    off = np.minimum(np.abs(foot[other] - foot[:, None]), np.abs(top[other] - top[:, None]))
-    off = np.maximum(off - 1, 0) / np.minimum(tall[other], tall[:, None])
-    fits = (found >= 0) & (found != itself[:, None]) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (off <= LEVEL)
-    first = fits.argmax(1)
-    following = np.where(fits[itself, first], found[itself, first], -1)
+    left, top, wide, tall = np.ascontiguousarray(box.T)
+    foot = top + tall
+    y = np.minimum((top + LINES[:, None] * tall).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
+    x = np.minimum((left + wide + REACH[:, None] * tall).astype(np.int64), labels.shape[1] - 1)
+    # (places, N), nearest first; flat indices are faster than two-dimensional ones.
+    found = number.take(labels.reshape(-1).take(x[:, None] + y)).reshape(-1, len(box))
+    fresh = found >= 0
+    fresh[len(LINES) :] &= found[len(LINES) :] != found[: -len(LINES)]  # most places show what the one before showed
+    place = np.flatnonzero(fresh)
+    one, other = place % len(box), found.reshape(-1)[place]
+    mine, its = tall[one], tall[other]
+    away = np.minimum(np.abs(foot[other] - foot[one]), np.abs(top[other] - top[one]))
+    away = np.maximum(away - 1, 0) / np.minimum(its, mine)
+    ratio = its / mine
+    fits = np.flatnonzero((other != one) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (away <= LEVEL))[::-1]
+    following, off = np.full(len(box), -1, np.int64), np.zeros(len(box))
+    following[one[fits]], off[one[fits]] = other[fits], away[fits]  # the nearest last, and it stays
     # No piece may follow two others; the last one keeps it.
     owner = np.full(len(box), -1, np.int64)
     asks = np.flatnonzero(following >= 0)
     owner[following[asks]] = asks
     following[asks[owner[following[asks]] != asks]] = -1
-    return following, off[itself, first]
+    return following, off
 
 
 def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

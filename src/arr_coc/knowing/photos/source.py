@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -352,6 +352,7 @@ def meaning(words: Sequence[str]) -> str | None:
     return next((one for one in singular(word) if one in vocabulary()), None)
 
 
+@lru_cache(maxsize=512)
 def photo_question(query: str) -> PhotoQuestion:
     """Find the things that a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
