@@ -165,6 +165,7 @@ class StockEngine:
                 # A page that is shown small, for its overview, stays as it is.
                 resized if picture.pixels.shape[:2] == picture.size else None,
                 self.grip,
+                picture.pixels if picture.pixels.shape[:2] == (grid.height, grid.width) else None,
             )
 
         return [look_view(number) for number in range(len(shown))]

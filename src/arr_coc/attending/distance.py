@@ -38,6 +38,7 @@ class View:
         letters: Returns the heights of the picture's letters; called only if needed.
         resized: Returns the frame at another scale; None if the picture cannot be resized.
         grip: The letter heights that the model reads, if measured.
+        pixels: (height, width, 3) uint8, if the model sees exactly these.
     """
 
     size: tuple[int, int]
@@ -45,6 +46,7 @@ class View:
     letters: Callable[[], TypeHeight] = no_letters
     resized: Callable[[float], Frame] | None = None
     grip: Grip | None = None
+    pixels: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)

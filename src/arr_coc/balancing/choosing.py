@@ -10,12 +10,12 @@ question name? Sources with a low weight by these signs are skipped; `balance` w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.kept import helpers
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
 from ..knowing.photos.source import photo_coupling, photo_question, things_map
@@ -66,12 +66,11 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if source.asks_model else members
-        with ThreadPoolExecutor(min(8, 2 * len(members))) as pool:  # measure pictures while the source runs
-            if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
-                for scene in (scenes[number] for number in members):
-                    _ = scene.levels  # copy from the device in this thread only
-                    _ = [pool.submit(getattr, scene, name) for name in ("letters", "odds")]
-            made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
+        if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
+            for scene in (scenes[number] for number in members):  # measure pictures while the source runs
+                scene.begin_levels()
+                _ = [helpers("pictures").submit(getattr, scene, name) for name in ("letters", "odds")]
+        made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
                 known = as_relevance(made.relevance[place], queries[number], note)

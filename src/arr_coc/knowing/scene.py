@@ -87,7 +87,13 @@ class Scene:
     def levels(self) -> np.ndarray:
         """Pixels (H, W, 3) as given, or uint8 of a tensor."""
         given = self.given
-        return given if isinstance(given, np.ndarray) else self.once("levels", lambda: levels_of(given))
+        return given if isinstance(given, np.ndarray) else self.once("levels", self.begin_levels())
+
+    def begin_levels(self) -> Callable[[], np.ndarray]:
+        """Begin to copy the levels from the device, in the thread that uses it; return a function that waits for them."""
+        given = self.given
+        known = "levels" in self.made or isinstance(given, np.ndarray)
+        return (lambda: self.levels) if known else self.once("copy", lambda: copied_levels(given))
 
     @property
     def pixels(self) -> np.ndarray:
@@ -128,14 +134,15 @@ class Scene:
         return self.once("seen", lambda: PhotoSight(self.pixels))
 
 
-def levels_of(picture: torch.Tensor) -> np.ndarray:
+def copied_levels(picture: torch.Tensor) -> Callable[[], np.ndarray]:
     """Convert (3, H, W) uint8 or in [0, 1] to (H, W, 3) uint8 where the picture is, which saves three quarters of the
-    bytes, and copy it from a GPU into pinned memory, which is several times as fast."""
+    bytes, and begin to copy it from a GPU into pinned memory. Return a function that waits for the copy."""
     levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
     here = levels.permute(1, 2, 0).contiguous().to("cpu", non_blocking=picture.is_cuda)
-    if picture.is_cuda:
-        sys.modules["torch"].cuda.current_stream(picture.device).synchronize()
-    return here.numpy()
+    if not picture.is_cuda:
+        return here.numpy
+    copied = sys.modules["torch"].cuda.current_stream(picture.device).record_event()
+    return lambda: (copied.synchronize(), here.numpy())[1]
 
 
 def viewed(pixels: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -88,18 +88,20 @@ def plan_prompt(
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     prompt = PicturePrompt(backbone, model, processor, inputs, budgets)
-    scenes = scenes_of(prompt, grids, settings)
+    # Where nothing else is said, a picture is read as the processor shows it.
+    views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
+    scenes = scenes_of(prompt, grids, settings, [{} if one.pixels is None else {"levels": one.pixels} for one in views])
     with using_gpu(model.device), torch.no_grad():
         found = relevances_for(options.relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
-    # Where nothing else is said, a picture is read as the processor shows it.
-    views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
     return PromptPlan.of(views, found, budgets, options)
 
 
-def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
-    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
+def scenes_of(
+    prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings, made: Sequence[dict[str, Any]]
+) -> list[Scene]:
+    """What can be offered about each picture; pixels are rebuilt from the inputs if needed. made: what is known."""
 
     @cache
     def pictures() -> list[Tensor]:
@@ -107,7 +109,7 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
 
     # Where everything is kept there is nothing to choose, and asking would only cost.
     choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
-    words, options = settings.options.words, settings.options
+    words, options, device = settings.options.words, settings.options, str(prompt.model.device)
     words = words if isinstance(words, list | tuple) and len(grids) > 1 else [words] * len(grids)
     if len(words) != len(grids):
         raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
@@ -118,10 +120,11 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             prompt=prompt,
             scorer=settings.scorer,
             ocr=not prompt.backbone.tiled and options.reads(grids[number].tokens, options.relevance),
-            device=str(prompt.model.device),
+            device=device,
             choosing=choosing,
             share=prompt.budgets[number] / grids[number].tokens,
             law=options.balancing,
+            made=made[number],
         )
         for number in range(len(grids))
     ]

@@ -8,13 +8,12 @@ photographs. These pieces are the letters of a row; its height is near that of i
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..core.kept import ByteStore, pixels_key
+from ..core.kept import ByteStore, helpers, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
@@ -139,9 +138,9 @@ def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
     if min(grey.shape) < LEAST:
         return TypeHeight(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), size)
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
-    with ThreadPoolExecutor(2) as pool:  # dark letters and light ones
-        found = pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean)))
-        boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
+    light = helpers("rows").submit(lambda: _rows(cv2.subtract(grey, mean)))
+    found = _rows(cv2.subtract(mean, grey)), light.result()  # dark letters and light ones
+    boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
     scale = np.array([size[0] / pixels.shape[0], size[1] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
     return TypeHeight(boxes * scale, heights * scale[0], size)
 
