@@ -29,11 +29,6 @@ class Decision:
     allocation: Allocation
     distance: Distance
 
-    def noted(self, *notes: str) -> Decision:
-        """Return a copy with further notes on the allocation."""
-        every = tuple(dict.fromkeys((*self.allocation.notes, *notes)))
-        return replace(self, allocation=replace(self.allocation, notes=every))
-
 
 def attend(
     views: Sequence[View],
@@ -78,9 +73,8 @@ def _laid(
     for number, allocation in enumerate(allocate_each(relevance, spent, frames, *how)):
         known, distance = relevance[number], distances[number]
         decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
-        decided |= {"notes": (*allocation.notes, *distance.notes)} if distance.notes else {}
-        allocation = replace(allocation, scale=distance.scale, full=views[number].frame.full, **decided)
-        found.append(Decision(allocation, distance))
+        notes, full = (*allocation.notes, *distance.notes), views[number].frame.full
+        found.append(Decision(replace(allocation, scale=distance.scale, full=full, notes=notes, **decided), distance))
     return found
 
 
@@ -91,20 +85,20 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
     scale = choose_distance(view, options.scale, plain, most).scale
     need = need_of(plain, query, frame, scale=scale, most=most)
     (found,) = _laid([view], [known], [need.tokens], options)
-    found = found.noted(f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}")
-    if not (high := lost_letters(plain, found.allocation, found.distance)):
-        return found
+    notes = [*found.allocation.notes, f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}"]
+    high = lost_letters(plain, found.allocation, found.distance)
     enough, unit = need.tokens, 1 if frame.canvas is None else frame.cell
     # Trying a budget needs the size of the resized picture only, not its pixels.
     tried = replace(
         view, resized=lambda times: Frame(frame.image_size, frame.cell, scaled_size(frame.seen, times, unit))
     )
-    while enough < frame.full:
+    while high and enough < frame.full:
         enough = min(frame.full, enough + 1 + enough // 4)
         (one,) = _laid([tried], [known], [enough], options)
         if not lost_letters(plain, one.allocation, one.distance):
             break
-    return found.noted(f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them")
+    notes += [f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them"] if high else []
+    return replace(found, allocation=replace(found.allocation, notes=tuple(notes)))
 
 
 def plain_map(value: Relevance | Array) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..balancing.tensions import distance_to_top
 from ..core import arrays
@@ -62,54 +63,40 @@ def allocate(
     # Without a size the map has one value for each cell.
     _, rows, cols = as_maps(relevance).shape
     frame = Frame(image_size or canvas or (rows * cell, cols * cell), cell, canvas)
-    return allocate_each([relevance], [budget], [frame], strategy, levels, seed, options)[0]
+    (found,) = allocate_each([relevance], [check_budget(budget, frame.full)], [frame], strategy, levels, seed, options)
+    if isinstance(budget, str) or budget <= frame.full:
+        return found
+    note = f"budget {budget} is above the {frame.full} tokens of the whole picture: shown in full detail"
+    return replace(found, notes=(note, *found.notes))
 
 
 def allocate_each(
-    relevance: Sequence[Relevance | Array],
-    budgets: Sequence[int | str],
-    frames: Sequence[Frame],
-    strategy: str = DEFAULT_STRATEGY,
-    levels: int | None = None,
-    seed: int = 0,
-    options: Mapping[str, object] | None = None,
+    relevance: Sequence[Relevance | Array], tokens: Sequence[int], frames: Sequence[Frame], strategy: str, *how: Any
 ) -> list[Allocation]:
-    """Spend a budget on each of several maps; those of one grid and budget are allocated together if the strategy can.
-
-    Arguments as for `allocate`, one of each for every picture; frames: the grids of cells.
-    """
-    chosen, alike = find_strategy(strategy), defaultdict(list)
+    """Spend tokens on each of several maps, in one pass where grid and tokens are equal. how: levels, seed, options."""
+    chosen, alike, found = find_strategy(strategy), defaultdict(list), {}
+    levels, seed, options = how
     seed, levels = whole(seed, "seed", -(1 << 63)), None if levels is None else whole(levels, "levels")
-    for number, (known, budget, frame) in enumerate(zip(relevance, budgets, frames, strict=True)):
+    for number, (known, budget, frame) in enumerate(zip(relevance, tokens, frames, strict=True)):
         maps = as_maps(surrounded(known))
         if len(maps) != 1:
             raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
         maps = maps if chosen.without_torch else arrays.as_tensor(maps)
-        tokens, cells = check_budget(budget, frame.full), to_cells(maps, frame)
-        job = AllocationJob(maps, cells, tokens, frame, seed, levels, options or {})
-        key = (tokens, cells.shape, type(cells), cells.device) if chosen.without_torch else number
-        alike[key].append((number, job))
-    found: dict[int, Allocation] = {}
+        job = AllocationJob(maps, to_cells(maps, frame), budget, frame, seed, levels, options)
+        key = budget, job.cells.shape, type(maps), maps.device
+        alike[key if chosen.without_torch else number].append((number, job))
     for members in alike.values():
         cells = [job.cells for _, job in members]
-        joined = cells[0] if len(cells) == 1 else arrays.namespace(cells[0]).concatenate(cells)
-        made = chosen(replace(members[0][1], cells=joined))
+        first = members[0][1]
+        made = chosen(first if len(cells) == 1 else replace(first, cells=arrays.namespace(maps).concatenate(cells)))
         for place, (number, job) in enumerate(members):
-            found[number] = _made(made, place, job, budgets[number], strategy)
+            found[number] = made if isinstance(made, Allocation) else _laid_out(made, place, job, strategy)
     return [found[number] for number in range(len(found))]
 
 
-def _made(made: Leaves | Allocation, place: int, job: AllocationJob, budget: int | str, strategy: str) -> Allocation:
-    """Return the allocation of one picture of a job for several."""
-    full = job.frame.full
-    if isinstance(made, Leaves):
-        length = int(made.lengths[place])
-        cells, scores = (arrays.to_numpy(part[place, :length]) for part in made[:2])
-        made = job.frame.allocation(cells, scores, full if strategy == "full" else job.budget, strategy)
-    if isinstance(budget, str) or budget <= full:
-        return made
-    note = f"budget {budget} is above the {full} tokens of the whole picture: shown in full detail"
-    return replace(made, notes=(note, *made.notes))
+def _laid_out(made: Leaves, place: int, job: AllocationJob, strategy: str) -> Allocation:
+    cells, scores = (arrays.to_numpy(part[place, : int(made.lengths[place])]) for part in made[:2])
+    return job.frame.allocation(cells, scores, job.frame.full if strategy == "full" else job.budget, strategy)
 
 
 def surrounded(relevance: Relevance | Array) -> Relevance | Array:

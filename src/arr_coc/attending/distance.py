@@ -6,7 +6,8 @@ A scale of 2 shows the picture twice as large: the same number of tokens then co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class View:
         letters: Returns the heights of the picture's letters; called only if needed.
         resized: Returns the frame at another scale; None if the picture cannot be resized.
         grip: The letter heights that the model reads, if measured.
-        pixels: (height, width, 3) uint8, if the model sees exactly these.
+        made: What is known about the picture that the model sees, by name: see `Scene.made`.
     """
 
     size: tuple[int, int]
@@ -46,7 +47,7 @@ class View:
     letters: Callable[[], TypeHeight] = no_letters
     resized: Callable[[float], Frame] | None = None
     grip: Grip | None = None
-    pixels: np.ndarray | None = None
+    made: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

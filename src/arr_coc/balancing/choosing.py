@@ -68,7 +68,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
         asked = range(len(scenes)) if source.asks_model else members
         if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
             for scene in (scenes[number] for number in members):  # measure pictures while the source runs
-                scene.begin_levels()
+                scene.begin_pixels()
                 _ = [helpers("pictures").submit(getattr, scene, name) for name in ("letters", "odds")]
         made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
@@ -80,8 +80,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
 
 
 def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
-    """Return the source for `relevance=` in this scene, and a note that names it; raise `InputError` if the scene lacks
-    what it needs."""
+    """Return the source for `relevance=` in this scene, and its note; `InputError` if the scene lacks its needs."""
     if isinstance(relevance, str) and relevance == "auto":
         source, why = choose_source(scene, query)
         why = f"{why}, and {scene.remark}" if scene.remark else why

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import as_tensor, sized
+from ..core.arrays import as_tensor
 from ..pictures.kind import photograph_odds
 from ..texture.channels import Texture, sense
 from ..texture.type_height import TypeHeight, view_letters
@@ -84,21 +84,15 @@ class Scene:
         return self.once("given", self.picture) if callable(self.picture) else self.picture
 
     @property
-    def levels(self) -> np.ndarray:
+    def pixels(self) -> np.ndarray:
         """Pixels (H, W, 3) as given, or uint8 of a tensor."""
         given = self.given
-        return given if isinstance(given, np.ndarray) else self.once("levels", self.begin_levels())
+        return given if isinstance(given, np.ndarray) else self.once("pixels", self.begin_pixels())
 
-    def begin_levels(self) -> Callable[[], np.ndarray]:
-        """Begin to copy the levels from the device, in the thread that uses it; return a function that waits for them."""
-        given = self.given
-        known = "levels" in self.made or isinstance(given, np.ndarray)
-        return (lambda: self.levels) if known else self.once("copy", lambda: copied_levels(given))
-
-    @property
-    def pixels(self) -> np.ndarray:
-        """Pixels (H, W, 3) uint8; a large tensor is reduced."""
-        return self.levels if isinstance(self.given, np.ndarray) else self.once("pixels", lambda: viewed(self.levels))
+    def begin_pixels(self) -> Callable[[], np.ndarray]:
+        """Begin to copy pixels from the device, in the thread that uses it; return a function that waits for them."""
+        known = "pixels" in self.made or isinstance(self.given, np.ndarray)
+        return (lambda: self.pixels) if known else self.once("copy", lambda: copied_levels(self.given))
 
     @property
     def letters(self) -> TypeHeight:
@@ -143,12 +137,3 @@ def copied_levels(picture: torch.Tensor) -> Callable[[], np.ndarray]:
         return here.numpy
     copied = sys.modules["torch"].cuda.current_stream(picture.device).record_event()
     return lambda: (copied.synchronize(), here.numpy())[1]
-
-
-def viewed(pixels: np.ndarray) -> np.ndarray:
-    """Reduce (H, W, 3) uint8 to a longer side of at most `VIEW_SIDE`."""
-    import cv2
-
-    if max(pixels.shape[:2]) <= VIEW_SIDE:
-        return pixels
-    return np.asarray(cv2.resize(pixels, sized(pixels.shape[:2], VIEW_SIDE)[::-1], interpolation=cv2.INTER_AREA))

@@ -184,8 +184,7 @@ def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ReadPage:
-    """The cached lines of one picture. quads: (N, 4, 2) corners of its lines. lines: number of a recognised line → its
-    words."""
+    """The cached lines of one picture. quads: (N, 4, 2) corners of lines. lines: a recognised line → its words."""
 
     quads: np.ndarray
     lines: dict[int, LineWords] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -88,9 +88,8 @@ def plan_prompt(
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     prompt = PicturePrompt(backbone, model, processor, inputs, budgets)
-    # Where nothing else is said, a picture is read as the processor shows it.
     views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
-    scenes = scenes_of(prompt, grids, settings, [{} if one.pixels is None else {"levels": one.pixels} for one in views])
+    scenes = scenes_of(prompt, grids, settings, views)
     with using_gpu(model.device), torch.no_grad():
         found = relevances_for(options.relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
@@ -99,9 +98,9 @@ def plan_prompt(
 
 
 def scenes_of(
-    prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings, made: Sequence[dict[str, Any]]
+    prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings, views: Sequence[View]
 ) -> list[Scene]:
-    """What can be offered about each picture; pixels are rebuilt from the inputs if needed. made: what is known."""
+    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
 
     @cache
     def pictures() -> list[Tensor]:
@@ -124,7 +123,7 @@ def scenes_of(
             choosing=choosing,
             share=prompt.budgets[number] / grids[number].tokens,
             law=options.balancing,
-            made=made[number],
+            made=views[number].made,
         )
         for number in range(len(grids))
     ]

@@ -272,8 +272,7 @@ class MergePlan:
 def merge_plan(allocations: Sequence[Allocation], cells: Tensor) -> MergePlan:
     """The plan of what was allocated.
 
-    A region of t tokens becomes at most t output tokens: one for a leaf, a grid of blocks otherwise. A cell belongs to
-    every region over it.
+    A region of t tokens becomes at most t: one for a leaf, else a grid of blocks. A cell is in every region over it.
 
     cells: (N,) the cell of each token, counted through all grids; -1 for a token outside of all grids, which stays.
     """

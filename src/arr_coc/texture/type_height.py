@@ -171,8 +171,7 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     """Find the piece to the right of each, of similar size and on its line.
 
     box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the label of every
-    piece. number: label → row in `box`, or -1. Returns (N,) int64, or -1; and (N,) its offset from the line, in
-    heights.
+    piece. number: label → row in `box`, or -1. Returns (N,) int64, or -1; and (N,) its offset in heights.
     """
     left, top, wide, tall = np.ascontiguousarray(box.T)
     foot = top + tall

@@ -103,7 +103,7 @@ class ScorerRelevance:
         with torch.no_grad():
             size = view_size(given)
             likely = score(reduced_batch(pictures, size), ids)  # the device computes while the CPU measures letters
-            sizes = [reading_size(scene.levels, scene.letters) for scene in scenes]
+            sizes = [reading_size(scene.pixels, scene.letters) for scene in scenes]
             maps = list(likely.float().cpu().numpy())
             for number in (number for number, own in enumerate(sizes) if own != size):
                 one = slice(number, number + 1)
