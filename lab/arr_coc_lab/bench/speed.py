@@ -3,8 +3,8 @@
 `--device cuda` times a model with the shapes of Qwen3-VL-2B and random weights, stage by stage. Every ask is about a
 page that was never shown before. Stages, with a synchronisation behind each: `search` is all of `ask` before the tower
 (relevance, allocation), `tower` the vision encoder, `prompt` the language model up to the first token, `decoding` the
-rest. Systems: every token; a quarter and an eighth by the scorer; the same by a given map, where the search is free.
-Eight pictures are eight prompts in one batch, as `attach` answers them; every token is then the stock forward.
+rest. Systems: every token; a quarter and an eighth by the scorer. Eight pictures are eight prompts in one batch, as
+`attach` answers them; every token is then the stock forward.
 """
 
 from __future__ import annotations
@@ -42,12 +42,10 @@ GRID, BUDGET, BATCH = 32, 256, 64
 QUESTION = "What number is on the red sign?"
 FRAMES, FRAME_SIDE = 31, 512
 
-
 SIDES, TINY_SIDES = (1024, 2048), (128,)
 KEEPS = (1 / 4, 1 / 8)
 NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that are written
 STAGES = ("search", "tower", "prompt", "decoding")
-SEARCHES = ("scorer", "map")
 EIGHT = "8 × "
 # Promised of a row: at most these milliseconds of search, these times faster than every token, these tokens a second.
 STAGE_BARS = {
@@ -332,9 +330,9 @@ def _arr_coc(*arguments: str) -> list[str]:
 def gpu_plan(options: SpeedOptions) -> Plan:
     cuda = options.device.startswith("cuda")
     sides = TINY_SIDES if options.tiny else SIDES
-    cells = [("full", 1.0), *((name, keep) for name in SEARCHES for keep in KEEPS)]
+    cells = [("full", 1.0), *(("scorer", keep) for keep in KEEPS)]
     jobs = [Job(side, tuple(Key(f"{side}²", *cell) for cell in cells)) for side in sides]
-    jobs += [Job(side, tuple(Key(f"{EIGHT}{side}²", *cell) for cell in cells[:3])) for side in sides]
+    jobs += [Job(side, tuple(Key(f"{EIGHT}{side}²", *cell) for cell in cells)) for side in sides]
     repeats = 1 if options.tiny else min(options.repeats, 7)
     work = GpuWork(options.device, options.tiny, repeats)
     facts = machine_facts(("torch", "transformers"))
@@ -363,7 +361,7 @@ class GpuWork:
             for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
                 seeds = range(pictures * number, pictures * (number + 1))
                 pages = [page_of_words(side, side, seed + 1000 * wanted.index(key)) for seed in seeds]
-                seconds, tokens = way(eye, pages, key.system, key.keep)
+                seconds, tokens = way(eye, pages, key.keep)
                 taken.append(seconds)
             counted = taken[-self.repeats :]
             scores = {stage: median(one[stage] for one in counted) for stage in counted[0]}
@@ -385,7 +383,8 @@ def random_eye(device: str, tiny: bool) -> Eye:
 
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32
-    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    rope |= {"mrope_section": [head // 2 - 2 * part, part, part]}
     text: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": hidden,
@@ -393,8 +392,7 @@ def random_eye(device: str, tiny: bool) -> Eye:
         "head_dim": head,
     }
     text |= {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": min(heads, 8)}
-    text["eos_token_id"] = None
-    text["rope_parameters"] = {**rope, "mrope_section": [head // 2 - 2 * part, part, part]}
+    text |= {"eos_token_id": None, "rope_parameters": rope}
     planes = [depth * share // 24 for share in (5, 11, 17)]
     vision: dict[str, Any] = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
     vision |= {"out_hidden_size": hidden, "deepstack_visual_indexes": planes, "temporal_patch_size": 1}
@@ -415,11 +413,9 @@ def random_eye(device: str, tiny: bool) -> Eye:
     return Eye(model, processor, relevance="scorer", name="random weights")
 
 
-def staged(eye: Eye, pages: Sequence[np.ndarray], name: str, keep: float) -> tuple[dict[str, float], int]:
-    """Milliseconds of every stage of one ask, and its visual tokens."""
-    options = Options(budget=keep, scale=1)
-    if name != "scorer":
-        options = options.override(relevance=np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4)
+def staged(eye: Eye, pages: Sequence[np.ndarray], keep: float) -> tuple[dict[str, float], int]:
+    """Milliseconds of every stage of one ask, and its visual tokens. Nothing is searched where every token is shown."""
+    options = Options(budget=keep, scale=1, relevance=np.ones((1, 1), np.float32) if keep == 1 else None)
     eye.set_image(pages[0])
     marks = [clock()]
     looked = eye.prepare(QUESTION, options)
@@ -434,7 +430,7 @@ def staged(eye: Eye, pages: Sequence[np.ndarray], name: str, keep: float) -> tup
     return {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=True)}, tokens
 
 
-def staged_batch(eye: Eye, pages: Sequence[np.ndarray], name: str, keep: float) -> tuple[dict[str, float], int]:
+def staged_batch(eye: Eye, pages: Sequence[np.ndarray], keep: float) -> tuple[dict[str, float], int]:
     """Milliseconds of the stages up to the first tokens of a batch of asks, and their visual tokens."""
     import torch
     from PIL import Image
@@ -449,7 +445,7 @@ def staged_batch(eye: Eye, pages: Sequence[np.ndarray], name: str, keep: float) 
     marks = [clock()]
     with torch.no_grad():
         if keep < 1:
-            settings = Settings(Options(budget=keep, relevance=name, strategy="overlay"))
+            settings = Settings(Options(budget=keep, relevance="scorer", strategy="overlay"))
             plan = plan_prompt(engine.backbone, eye.model, eye.processor, inputs, settings)
             marks.append(clock())
             inputs = engine.backbone.realize(eye.model, inputs, plan.allocations).inputs
