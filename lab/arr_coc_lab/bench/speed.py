@@ -383,7 +383,7 @@ def random_eye(device: str, tiny: bool) -> Eye:
 
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32
-    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    rope: dict[str, object] = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
     rope |= {"mrope_section": [head // 2 - 2 * part, part, part]}
     text: dict[str, Any] = {
         "vocab_size": vocabulary,

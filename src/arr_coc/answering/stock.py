@@ -161,7 +161,9 @@ class StockEngine:
 
             # A page that is shown small, for its overview, stays as it is.
             again = resized if picture.pixels.shape[:2] == picture.size else None
-            made = {"pixels": picture.pixels} if picture.pixels.shape[:2] == (grid.height, grid.width) else {}
+            made: dict[str, object] = (
+                {"pixels": picture.pixels} if picture.pixels.shape[:2] == (grid.height, grid.width) else {}
+            )
             letters = partial(letters_of, picture.pixels, known, picture.size)
             return View(picture.size, grid.frame, letters, again, self.grip, made)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class View:
     letters: Callable[[], TypeHeight] = no_letters
     resized: Callable[[float], Frame] | None = None
     grip: Grip | None = None
-    made: dict[str, Any] = field(default_factory=dict)
+    made: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
