@@ -37,17 +37,10 @@ def attend(
     options: Options,
     query: str = "",
 ) -> list[Decision]:
-    """Decide at which scale pictures are read and where their tokens go.
+    """Decide at which scale each picture is read and where its tokens go.
 
-    Args:
-        views: The pictures.
-        relevance: For each picture a map (h, w) of where detail is needed: a `Relevance`, an array or a tensor.
-        tokens: The maximum number of tokens for each.
-        options: Strategy, scale and budget; with the budget "auto" fewer tokens may be spent.
-        query: The question about all of them, for the budget "auto"; by default that of the relevance.
-
-    Returns:
-        A `Decision` for each.
+    relevance: for each picture a map (h, w) of where detail is needed. tokens: the maximum number for each; with the
+    budget "auto" fewer may be spent. query: about all of them, for that budget; by default that of the relevance.
     """
     if not options.by_need:
         return _laid(views, relevance, tokens, options)

@@ -61,11 +61,7 @@ def overview_of(rows: int, cols: int, budget: int, levels: int | None = None) ->
 
 
 def overlay(
-    relevance: Array,
-    budgets: Sequence[int],
-    *,
-    levels: int | None = None,
-    scored: Array | None = None,
+    relevance: Array, budgets: Sequence[int], *, levels: int | None = None, scored: Array | None = None
 ) -> Leaves:
     """Choose leaves for relevance (B, rows, cols) of level-0 cells, numpy or torch, exactly on each picture's budget.
 

@@ -15,12 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.kept import helpers
 from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
 from ..knowing.photos.source import photo_coupling, photo_question, things_map
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
-from ..knowing.scene import Scene
+from ..knowing.scene import Scene, begin_copies, begin_measuring
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
 from ..knowing.words.reading import with_words
@@ -67,9 +66,8 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if source.asks_model else members
         if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
-            for scene in (scenes[number] for number in members):  # measure pictures while the source runs
-                scene.begin_pixels()
-                _ = [helpers("pictures").submit(getattr, scene, name) for name in ("letters", "odds")]
+            own = [scenes[number] for number in members]  # measured while the source runs, which a device starts first
+            (begin_copies if source is BUILT_IN["scorer"] and own[0].device != "cpu" else begin_measuring)(own)
         made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:

@@ -156,15 +156,10 @@ def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.nda
 
 
 def shared_budgets(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
-    """What each picture may cost, exactly on the budget of its group.
+    """What each picture may cost, exactly on the budget of its group; at least 1, for the prompt shows it.
 
-    Args:
-        groups: Which pictures share a budget.
-        gains: Of each picture, what each further token is worth.
-        request: How much may be spent by each group; several budgets are one for each.
-
-    Returns:
-        One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
+    groups: which pictures share a budget. gains: of each picture, what each further token is worth. request: how much
+    may be spent by each group; several budgets are one for each.
     """
     found = list(dict.fromkeys(groups))
     several = request.budget if isinstance(request.budget, list) else None

@@ -101,12 +101,7 @@ class MergingBackbone(Backbone):
         return positions[0]
 
     def realize(
-        self,
-        model: PreTrainedModel,
-        inputs: Inputs,
-        allocations: Sequence[Allocation],
-        *,
-        known: Any = None,
+        self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation], *, known: Any = None
     ) -> Realized:
         """Encode in full, merge as allocated, shorten the prompt. known: the encoder's output, from a glance."""
         if inputs.get("pixel_values_videos") is not None:
