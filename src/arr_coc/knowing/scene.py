@@ -130,7 +130,7 @@ def begin_copies(scenes: Sequence[Scene]) -> None:
     alike = defaultdict(list)
     for scene in scenes:
         if not scene.made.keys() & {"pixels", "copy"} and not isinstance(scene.given, np.ndarray):
-            alike[scene.given.shape].append(scene)
+            alike[scene.given.shape if scene.given.is_cuda else scene].append(scene)
     for same in alike.values():
         given = [scene.given for scene in same]
         copied = copied_levels(given[0][None] if len(given) == 1 else sys.modules["torch"].stack(given))
