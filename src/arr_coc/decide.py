@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from .attending.allocate import allocate
+from .attending.allocate import allocate_each
 from .attending.distance import Distance, View, choose_distance, scaled_size
 from .attending.frame import Frame
 from .attending.need import lost_letters, need_of
@@ -29,11 +29,6 @@ class Decision:
     allocation: Allocation
     distance: Distance
 
-    def noted(self, *notes: str) -> Decision:
-        """Return a copy with further notes on the allocation."""
-        every = tuple(dict.fromkeys((*self.allocation.notes, *notes)))
-        return replace(self, allocation=replace(self.allocation, notes=every))
-
 
 def attend(
     views: Sequence[View],
@@ -42,46 +37,38 @@ def attend(
     options: Options,
     query: str = "",
 ) -> list[Decision]:
-    """Decide at which scale pictures are read and where their tokens go.
+    """Decide at which scale each picture is read and where its tokens go.
 
-    Args:
-        views: The pictures.
-        relevance: For each picture a map (h, w) of where detail is needed: a `Relevance`, an array or a tensor.
-        tokens: The maximum number of tokens for each.
-        options: Strategy, scale and budget; with the budget "auto" fewer tokens may be spent.
-        query: The question about all of them, for the budget "auto"; by default that of the relevance.
-
-    Returns:
-        A `Decision` for each.
+    relevance: for each picture a map (h, w) of where detail is needed. tokens: the maximum number for each; with the
+    budget "auto" fewer may be spent. query: about all of them, for that budget; by default that of the relevance.
     """
+    if not options.by_need:
+        return _laid(views, relevance, tokens, options)
     decisions = []
     for view, known, most in zip(views, relevance, tokens, strict=True):
-        if options.by_need:
-            asked = known.query if isinstance(known, Relevance) and not query else query
-            decisions.append(_as_needed(view, known, asked, most, options))
-        else:
-            decisions.append(_laid(view, known, most, options))
+        asked = known.query if isinstance(known, Relevance) and not query else query
+        decisions.append(_as_needed(view, known, asked, most, options))
     return decisions
 
 
-def _laid(view: View, known: Relevance | Array, tokens: int, options: Options) -> Decision:
+def _laid(
+    views: Sequence[View], relevance: Sequence[Relevance | Array], tokens: Sequence[int], options: Options
+) -> list[Decision]:
     """Allocate tokens at the scale that suits their number."""
-    distance = choose_distance(view, options.scale, plain_map(known), tokens)
-    frame = view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale)
-    allocation = allocate(
-        known,
-        min(tokens, frame.full),
-        image_size=frame.image_size,
-        strategy=options.layout,
-        cell=frame.cell,
-        canvas=frame.canvas,
-        levels=options.levels,
-        seed=options.seed,
-        strategy_options=options.strategy_options,
-    )
-    decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
-    found = Decision(replace(allocation, scale=distance.scale, full=view.frame.full, **decided), distance)
-    return found.noted(*distance.notes) if distance.notes else found
+    frames, distances = [], []
+    for view, known, most in zip(views, relevance, tokens, strict=True):
+        distances.append(choose_distance(view, options.scale, plain_map(known), most))
+        times = distances[-1].scale
+        frames.append(view.frame if times == 1 or view.resized is None else view.resized(times))
+    spent = [min(most, frame.full) for most, frame in zip(tokens, frames, strict=True)]
+    how = options.layout, options.levels, options.seed, options.strategy_options
+    found = []
+    for number, allocation in enumerate(allocate_each(relevance, spent, frames, *how)):
+        known, distance = relevance[number], distances[number]
+        decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
+        notes, full = (*allocation.notes, *distance.notes), views[number].frame.full
+        found.append(Decision(replace(allocation, scale=distance.scale, full=full, notes=notes, **decided), distance))
+    return found
 
 
 def _as_needed(view: View, known: Relevance | Array, query: str, most: int, options: Options) -> Decision:
@@ -90,21 +77,21 @@ def _as_needed(view: View, known: Relevance | Array, query: str, most: int, opti
     view = replace(view, letters=cache(view.letters))
     scale = choose_distance(view, options.scale, plain, most).scale
     need = need_of(plain, query, frame, scale=scale, most=most)
-    found = _laid(view, known, need.tokens, options)
-    found = found.noted(f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}")
-    if not (high := lost_letters(plain, found.allocation, found.distance)):
-        return found
+    (found,) = _laid([view], [known], [need.tokens], options)
+    notes = [*found.allocation.notes, f"budget 'auto': {need.tokens} of at most {most} tokens, because {need.why}"]
+    high = lost_letters(plain, found.allocation, found.distance)
     enough, unit = need.tokens, 1 if frame.canvas is None else frame.cell
     # Trying a budget needs the size of the resized picture only, not its pixels.
     tried = replace(
         view, resized=lambda times: Frame(frame.image_size, frame.cell, scaled_size(frame.seen, times, unit))
     )
-    while enough < frame.full:
+    while high and enough < frame.full:
         enough = min(frame.full, enough + 1 + enough // 4)
-        one = _laid(tried, known, enough, options)
+        (one,) = _laid([tried], [known], [enough], options)
         if not lost_letters(plain, one.allocation, one.distance):
             break
-    return found.noted(f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them")
+    notes += [f"detail is lost: letters are {high:.0f} pixels high; {enough} tokens show them"] if high else []
+    return replace(found, allocation=replace(found.allocation, notes=tuple(notes)))
 
 
 def plain_map(value: Relevance | Array) -> np.ndarray:

@@ -142,8 +142,7 @@ def _by_words(document: Document, query: str) -> tuple[Found, list[str]]:
 
 
 def _by_reading(pages: Mapping[int, DocumentPage], query: str, scene_of: SceneMaker) -> Found:
-    """Read scanned pages by OCR and search them as plain text; look at the best with their words. Returns {} if the
-    search finds nothing."""
+    """Read scanned pages by OCR and search them as plain text; look at the best with their words. {} if none fits."""
     found: Found = {}
     read: dict[int, Words] = {}
     for number, page in pages.items():

@@ -149,7 +149,7 @@ def test_a_device_makes_the_picture_that_a_processor_makes(em: int, size: tuple[
     tensors = torch.from_numpy(np.stack(pages)).permute(0, 3, 1, 2)
     wanted = [reading_size(page) for page in pages]
     for scene, read in zip([Scene(one / 255) for one in tensors], wanted, strict=True):
-        assert reading_size(scene.levels, scene.letters) == read
+        assert reading_size(scene.pixels, scene.letters) == read
     tall = [letters_of(page).median() for page in pages]
     assert [one != size for one in wanted] == [letters > TALL or max(size) > 2000 for letters in tall]
     found = (reduced_batch(tensors[:1] / 255, wanted[0])[0].permute(1, 2, 0).numpy() * 255).round().astype(int)

@@ -1,10 +1,10 @@
 """`bench speed`: time each step beside its naive form and the project's bar; on a GPU, time a Qwen3-VL of 2B shapes.
 
 `--device cuda` times a model with the shapes of Qwen3-VL-2B and random weights, stage by stage. Every ask is about a
-new page. Stages, each followed by a synchronisation: `search` is all of `ask` before the tower (processor, relevance,
-allocation), `tower` the vision encoder, `prompt` the language model up to the first token, `decoding` the rest.
-Systems: every token; a quarter and an eighth by the scorer; the same by a given map, which needs no search. Each with
-CUDA graphs and without.
+new page. Stages, each followed by a synchronisation: `search` is all of `ask` before the tower
+(relevance, allocation), `tower` the vision encoder, `prompt` the language model up to the first token, `decoding` the
+rest. Systems: every token; a quarter and an eighth by the scorer. Eight pictures are eight prompts in one batch, as
+`attach` answers them; every token is then the stock forward.
 """
 
 from __future__ import annotations
@@ -37,25 +37,31 @@ if TYPE_CHECKING:
     from arr_coc.answering.eye import Eye
 
 THREADS = 2
-MOST_COMMANDS = 5  # maximum runs of whole commands, which take seconds
+MOST_COMMANDS = 5  # runs of whole commands, which take seconds
 GRID, BUDGET, BATCH = 32, 256, 64
 QUESTION = "What number is on the red sign?"
 FRAMES, FRAME_SIDE = 31, 512
 
-
 SIDES, TINY_SIDES = (1024, 2048), (128,)
 KEEPS = (1 / 4, 1 / 8)
-NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that can be written
+NEW_TOKENS, LETTERS = 33, 98  # tokens of an answer; tokens of mini's alphabet that are written
 STAGES = ("search", "tower", "prompt", "decoding")
-SEARCHES = ("scorer", "map")
-PLAIN = ", no graphs"
+EIGHT = "8 × "
+# Promised of a row: at most these milliseconds of search, these times faster than every token, these tokens a second.
+STAGE_BARS = {
+    ("1024²", 1 / 4): (3.5, 1.7, 240),
+    ("2048²", 1 / 4): (None, 3.4, 240),
+    (EIGHT + "1024²", 1 / 4): (10, 2.7, None),
+    (EIGHT + "2048²", 1 / 4): (26, 4.8, None),
+    (EIGHT + "2048²", 1 / 8): (None, 8.5, None),
+}
 TOKENS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-# Text and vision shapes of Qwen3-VL-2B, and of a tiny model for tests.
+# Text and vision shapes of Qwen3-VL-2B, and of a model that only shows that this runs.
 SHAPES = {False: (2048, 6144, 28, 16, 151936, 128, 24, 1024, 4096), True: (64, 128, 4, 4, 256, 32, 4, 64, 128)}
 
 
 class SpeedBar(NamedTuple):
-    """A promise: at most this value, and at least this factor faster than the naive form."""
+    """What is promised: at most this much, and at least this many times faster than the naive form."""
 
     unit: str = "s"
     most: float | None = None
@@ -94,7 +100,7 @@ def plan(options: SpeedOptions) -> Plan:
 
 @dataclass(frozen=True)
 class SpeedWork:
-    """Measure one step."""
+    """Measures one step."""
 
     repeats: int
 
@@ -141,7 +147,7 @@ def measure_quadtree(repeats: int) -> Measured:
     from arr_coc.attending.allocate import allocate
     from arr_coc.attending.tree import build_tree, quadtree
 
-    # Mostly low with a few peaks, like real relevance.
+    # Most of it quiet, some of it loud, which is what relevance looks like.
     maps = (np.random.default_rng(0).random((BATCH, GRID, GRID)) ** 4).astype(np.float32)
     batch, tree, several = torch.from_numpy(maps), build_tree(GRID, GRID, 3), f"quadtree, batch {BATCH}"
     ways: dict[tuple[str, str], Callable[[], object]] = {
@@ -153,7 +159,7 @@ def measure_quadtree(repeats: int) -> Measured:
 
 
 def measure_look(repeats: int) -> Measured:
-    """Time `look` on a new picture each time, by saliency and the question's words."""
+    """A new picture each time, by what stands out and what the question names."""
     from arr_coc.looking import prepare
 
     pixels = made_picture(1024)
@@ -162,7 +168,7 @@ def measure_look(repeats: int) -> Measured:
 
 
 def measure_video(repeats: int) -> Measured:
-    """Time the frames after the first (their mean), and the first. Scenes are drawn at half size and enlarged."""
+    """The mean of the frames behind the first, and the first. A scene is drawn at a half and enlarged."""
     import cv2
 
     from arr_coc.video.stream import VideoStream
@@ -186,7 +192,7 @@ def measure_video(repeats: int) -> Measured:
 
 
 def measure_ask(repeats: int) -> Measured:
-    """Time `ask` on a new picture each time, from pixels to answer, against the same model with all tokens."""
+    """A new picture each time, from its pixels to the answer; against the same model on all of its tokens."""
     from arr_coc.asking import ask
 
     def asking(side: int, budget: int) -> Callable[[], object]:
@@ -246,11 +252,11 @@ STEPS = {
 }
 
 
-# ---- helpers of the steps --------------------------------------------------------------------------------------------
+# ---- what they need --------------------------------------------------------------------------------------------------
 
 
 def made_picture(side: int, seed: int = 0) -> np.ndarray:
-    """Draw (side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks."""
+    """(side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks; made, not read."""
     generator = np.random.default_rng(seed)
     y, x = np.mgrid[0:side, 0:side] / side
     picture = np.stack([x, y, 1 - x], axis=-1) * 160 + 40
@@ -263,7 +269,7 @@ def made_picture(side: int, seed: int = 0) -> np.ndarray:
 
 
 def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: int = 2) -> list[float]:
-    """Return the median seconds of each way; they run in turns, so that other load hits all of them alike."""
+    """The median seconds of each way; all take turns, so that whatever else the machine does hits all of them alike."""
     for _ in range(warm_up):
         for work in works:
             work()
@@ -299,8 +305,8 @@ sys.exit(os.waitstatus_to_exitcode(status) and 1)
 
 
 def _runs(commands: list[list[str]], repeats: int) -> list[tuple[float, float]]:
-    """Return median seconds and peak bytes of each command; in turns, after one run that is not counted (files not yet
-    in the page cache)."""
+    """Median seconds and peak bytes of each command; in turns, after one run that does not count (files not yet in the
+    page cache)."""
     taken: list[list[list[float]]] = []
     for _ in range(min(repeats, MOST_COMMANDS) + 1):
         taken.append([])
@@ -324,14 +330,13 @@ def _arr_coc(*arguments: str) -> list[str]:
 def gpu_plan(options: SpeedOptions) -> Plan:
     cuda = options.device.startswith("cuda")
     sides = TINY_SIDES if options.tiny else SIDES
-    kinds = ("", PLAIN) if cuda else ("",)
-    cells = [("full" + kind, 1.0) for kind in kinds]
-    cells += [(name + kind, keep) for kind in kinds for name in SEARCHES for keep in KEEPS]
+    cells = [("full", 1.0), *(("scorer", keep) for keep in KEEPS)]
     jobs = [Job(side, tuple(Key(f"{side}²", *cell) for cell in cells)) for side in sides]
+    jobs += [Job(side, tuple(Key(f"{EIGHT}{side}²", *cell) for cell in cells)) for side in sides]
     repeats = 1 if options.tiny else min(options.repeats, 7)
     work = GpuWork(options.device, options.tiny, repeats)
     facts = machine_facts(("torch", "transformers"))
-    facts["model"] = "tiny shapes" if options.tiny else "Qwen3-VL, shapes of 2B, random weights, one picture at a time"
+    facts["model"] = "tiny shapes" if options.tiny else "Qwen3-VL, shapes of 2B, random weights"
     if cuda:
         import torch
 
@@ -343,7 +348,7 @@ def gpu_plan(options: SpeedOptions) -> Plan:
 
 @dataclass(frozen=True)
 class GpuWork:
-    """Time one size of pictures."""
+    """Times one size of pictures."""
 
     device: str
     tiny: bool
@@ -351,15 +356,15 @@ class GpuWork:
 
     def __call__(self, side: int, wanted: tuple[Key, ...]) -> Iterator[BenchRow]:
         for key in wanted:
-            name = key.system.removesuffix(PLAIN)
-            eye = random_eye(self.device, self.tiny, None if name == key.system else False)
-            taken, tokens = [], 0
-            for number in range(self.repeats + (0 if self.tiny else 2)):  # two uncounted runs, which capture graphs
-                page = page_of_words(side, side, number + 1000 * wanted.index(key))
-                seconds, tokens = staged(eye, page, name, key.keep)
+            eye, taken, tokens = random_eye(self.device, self.tiny), [], 0
+            pictures, way = (8, staged_batch) if key.question.startswith(EIGHT) else (1, staged)
+            for number in range(self.repeats + (0 if self.tiny else 2)):  # two that do not count: graphs are captured
+                seeds = range(pictures * number, pictures * (number + 1))
+                pages = [page_of_words(side, side, seed + 1000 * wanted.index(key)) for seed in seeds]
+                seconds, tokens = way(eye, pages, key.keep)
                 taken.append(seconds)
             counted = taken[-self.repeats :]
-            scores = {stage: median(one[stage] for one in counted) for stage in STAGES}
+            scores = {stage: median(one[stage] for one in counted) for stage in counted[0]}
             first = median(one["search"] + one["tower"] + one["prompt"] for one in counted)
             yield BenchRow("speed", *key, {**scores, "first token": first}, "", tokens, first)
 
@@ -368,7 +373,7 @@ class GpuWork:
 
 
 @cache
-def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
+def random_eye(device: str, tiny: bool) -> Eye:
     """Return a model with random weights and `mini`'s alphabet; its answers never end early."""
     import torch
     from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
@@ -378,7 +383,8 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
 
     hidden, inner, layers, heads, vocabulary, head, depth, width, wide = SHAPES[tiny]
     part = head * 5 // 32
-    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    rope: dict[str, object] = {"rope_type": "default", "rope_theta": 5e6, "mrope_interleaved": True}
+    rope |= {"mrope_section": [head // 2 - 2 * part, part, part]}
     text: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": hidden,
@@ -386,8 +392,7 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
         "head_dim": head,
     }
     text |= {"num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": min(heads, 8)}
-    text["eos_token_id"] = None
-    text["rope_parameters"] = {**rope, "mrope_section": [head // 2 - 2 * part, part, part]}
+    text |= {"eos_token_id": None, "rope_parameters": rope}
     planes = [depth * share // 24 for share in (5, 11, 17)]
     vision: dict[str, Any] = {"depth": depth, "hidden_size": width, "intermediate_size": wide, "num_heads": heads}
     vision |= {"out_hidden_size": hidden, "deepstack_visual_indexes": planes, "temporal_patch_size": 1}
@@ -402,20 +407,16 @@ def random_eye(device: str, tiny: bool, graphs: bool | None) -> Eye:
     finally:
         torch.set_default_dtype(before)
     model.generation_config.eos_token_id = None
-    with torch.no_grad():  # tokens outside the alphabet are never the likeliest
+    with torch.no_grad():  # no token beyond the alphabet is ever the likeliest
         model.lm_head.weight[LETTERS:] = 0
     processor = load_processor(str(part_folder(MINI)))
-    eye = Eye(model, processor, relevance="scorer", name="random weights")
-    eye.engine.graphs = None if graphs is False else eye.engine.graphs
-    return eye
+    return Eye(model, processor, relevance="scorer", name="random weights")
 
 
-def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str, float], int]:
-    """Return the milliseconds of every stage of one ask, and its visual tokens."""
-    options = Options(budget=keep, scale=1)
-    if name != "scorer":
-        options = options.override(relevance=np.random.default_rng(0).random((64, 64)).astype(np.float32) ** 4)
-    eye.set_image(page)
+def staged(eye: Eye, pages: Sequence[np.ndarray], keep: float) -> tuple[dict[str, float], int]:
+    """Return milliseconds of every stage of one ask, and its visual tokens; showing every token needs no search."""
+    options = Options(budget=keep, scale=1, relevance=np.ones((1, 1), np.float32) if keep == 1 else None)
+    eye.set_image(pages[0])
     marks = [clock()]
     looked = eye.prepare(QUESTION, options)
     marks.append(clock())
@@ -429,8 +430,34 @@ def staged(eye: Eye, page: np.ndarray, name: str, keep: float) -> tuple[dict[str
     return {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=True)}, tokens
 
 
+def staged_batch(eye: Eye, pages: Sequence[np.ndarray], keep: float) -> tuple[dict[str, float], int]:
+    """Return milliseconds of the stages up to the first tokens of a batch of asks, and their visual tokens."""
+    import torch
+    from PIL import Image
+
+    from arr_coc.realizing.attachment_plan import plan_prompt
+    from arr_coc.realizing.base import Settings
+
+    engine, turn = eye.engine, [{"type": "image"}, {"type": "text", "text": QUESTION}]
+    text = eye.processor.apply_chat_template([{"role": "user", "content": turn}], add_generation_prompt=True)
+    pictures = [Image.fromarray(page) for page in pages]
+    inputs: Any = eye.processor(text=[text] * len(pages), images=pictures, return_tensors="pt").to(engine.device)
+    marks = [clock()]
+    with torch.no_grad():
+        if keep < 1:
+            settings = Settings(Options(budget=keep, relevance="scorer", strategy="overlay"))
+            plan = plan_prompt(engine.backbone, eye.model, eye.processor, inputs, settings)
+            marks.append(clock())
+            inputs = engine.backbone.realize(eye.model, inputs, plan.allocations).inputs
+            marks.append(clock())
+        eye.model(**inputs, logits_to_keep=1)
+    marks = [*marks, *marks[-1:] * (3 - len(marks)), clock()]
+    taken = {stage: 1000 * (end - start) for stage, (start, end) in zip(STAGES, pairwise(marks), strict=False)}
+    return taken, engine.visual_tokens(inputs)
+
+
 def clock() -> float:
-    """Return the time after all work on the device has finished."""
+    """The time when all that was asked of the device is done."""
     import torch
 
     if torch.cuda.is_available():
@@ -439,7 +466,7 @@ def clock() -> float:
 
 
 def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
-    """Draw (height, width, 3) uint8: a page full of lines, like a document."""
+    """(height, width, 3) uint8: a page full of lines, as documents are."""
     from PIL import Image, ImageDraw
 
     source, page = random.Random(seed), Image.new("RGB", (width, height), "white")
@@ -451,12 +478,17 @@ def page_of_words(width: int, height: int, seed: int) -> np.ndarray:
 
 
 def stage_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
-    """Make tables: milliseconds by stage, compared with all tokens; tokens a second."""
+    """Milliseconds by stage, against every token of the same pictures; tokens a second; and the bars."""
     lines: list[dict[str, TableCell]] = []
     for row in rows:
-        kind = PLAIN if row.system.endswith(PLAIN) else ""
-        full = next((one for one in rows if (one.question, one.system) == (row.question, "full" + kind)), None)
+        full = next((one for one in rows if (one.question, one.system) == (row.question, "full")), None)
         times = None if full is None else full.scores["first token"] / row.scores["first token"]
+        rate = 1000 * (NEW_TOKENS - 1) / row.scores["decoding"] if "decoding" in row.scores else None
+        bar = STAGE_BARS.get((row.question, row.keep)) if row.system == "scorer" else None
+        most, least, fast = bar or (None, None, None)
+        bars = [] if most is None else [(f"search ≤ {most:g}", row.scores["search"] <= most)]
+        bars += [] if least is None else [(f"≥ {least:g}×", (times or 0) >= least)]
+        bars += [] if fast is None else [(f"≥ {fast} tokens/s", (rate or 0) >= fast)]
         lines.append(
             {
                 "picture": row.question,
@@ -465,10 +497,11 @@ def stage_report(rows: Sequence[BenchRow], facts: Mapping[str, str]) -> Report:
                 "tokens": row.tokens,
                 **{stage: row.scores[stage] for stage in (*STAGES[:3], "first token")},
                 "times": None if times is None else Quantity(times, "×"),
-                "rate": 1000 * (NEW_TOKENS - 1) / max(row.scores["decoding"], 1e-6),
+                "rate": rate,
+                "bars": "; ".join(f"{bar}: {'kept' if kept else 'missed'}" for bar, kept in bars) or None,
             }
         )
     columns = {"picture": "picture", "system": "system", "keep": "share", "tokens": "tokens", "search": "search, ms"}
     columns |= {"tower": "tower, ms", "prompt": "prompt, ms", "first token": "first token, ms"}
-    tables = [Table("Stages of one ask", {**columns, "times": "× full", "rate": "tokens/s"}, lines)] if lines else []
-    return Report(rows, (), tables, facts)
+    columns |= {"times": "× full", "rate": "tokens/s", "bars": "bars"}
+    return Report(rows, (), [Table("Stages of one ask", columns, lines)] if lines else [], facts)

@@ -41,10 +41,7 @@ class Speaker(Protocol):
 
 class Sureness:
     """How sure a model is of what it says, kept step by step: no logits are held. For numpy as for torch.
-
-    Args:
-        temperature: Divides the logits.
-    """
+    temperature: divides the logits."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
@@ -54,13 +51,8 @@ class Sureness:
         self.least: Array = 1.0
 
     def add(self, ids: Array, logits: Array, within: Array | None = None) -> None:
-        """Add one step.
-
-        Args:
-            ids: (B,), each the likeliest token.
-            logits: (B, vocabulary).
-            within: (B,) bool, rows whose answer has not ended before; all by default.
-        """
+        """Add one step. ids: (B,), each the likeliest token. logits: (B, vocabulary). within: (B,) bool, rows whose
+        answer has not ended before; all by default."""
         library, within = namespace(logits), ids == ids if within is None else within
         logs = log_softmax(logits / self.temperature)
         others = library.where(count(logs.shape[-1], logs) == ids[:, None], 0, library.exp(logs))

@@ -56,15 +56,12 @@ class Eye:
     """A model that looks before it answers.
 
     Args:
-        model: A stock vision-language model; or an engine (`stock.StockEngine`, or `light.LightEngine` without torch),
-            and then no processor.
-        processor: Of the model.
+        model: A stock vision-language model; or an engine (`stock.StockEngine`, or `light.LightEngine` without torch).
+        processor: Of the model; none for an engine.
         relevance: Where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
-            other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
-            model, as with `mini`.
+            other source, or a function of (picture, question). "auto" takes the scorer trained with the model.
         scorer: That one.
-        calibration: What was measured of the model and its scorer: the temperature of its uncertainty, and the strategy
-            and levels that it was trained with.
+        calibration: Measured temperature of the model's uncertainty, and the strategy and levels of its training.
         name: What messages call the model.
         record: A .jsonl file to which questions and answers are appended (`record`).
 

@@ -54,17 +54,11 @@ class OpenedPages:
 def open_pages(
     turns: Sequence[Turn], question: str, options: Options, scorer: RelevanceSource | None, most: int | None = None
 ) -> OpenedPages:
-    """Return a conversation whose documents are opened at the pages that get tokens.
+    """Open the documents of a conversation at the pages that get tokens; return how its pictures share budgets.
 
-    Args:
-        turns: Of the conversation; other pictures in it are documents of one page.
-        question: What is looked for.
-        options: How much may be spent on each document, or on all pictures where they say `total`.
-        scorer: The one that was trained with the model, where there is one.
-        most: Pages that are shown. 1: the model reads one picture, and gets the best page without marks.
-
-    Returns:
-        The conversation, and how its pictures share budgets.
+    turns: of the conversation; other pictures in it are documents of one page. options: how much may be spent on each
+    document, or on all pictures where they say `total`. scorer: the one that was trained with the model. most: pages
+    that are shown. 1: the model reads one picture, and gets the best page without marks.
     """
     if isinstance(options.budget, list):
         raise InputError("several budgets are for several pictures; a document takes one number")
@@ -137,17 +131,10 @@ PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 def ask_page_by_page(
     document: Document, query: str, options: Options, scorer: RelevanceSource | None, asker: PageAsker
 ) -> Answer:
-    """Return the best page first, the next where the answer is unsure; the budget is that of all of them.
+    """Ask the best page, then the next while the answer is unsure; return the surest. The budget is that of all of them.
 
-    Args:
-        document: Its pages.
-        query: The question.
-        options: How much may be spent in all; a quarter of one page by default.
-        scorer: The one that was trained with the model, where there is one.
-        asker: Asks about one page.
-
-    Returns:
-        The surest answer. `pages` names the page of each pass, the one that answers last.
+    options: how much may be spent in all; a quarter of one page by default. scorer: the one that was trained with the
+    model. asker: asks about one page. `pages` of the answer names the page of each pass, the one that answers last.
     """
     if options.budget is None:
         largest = max(-(-page.size[0] // options.cell) * -(-page.size[1] // options.cell) for page in document)

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import zip_longest
 from time import perf_counter
@@ -158,14 +159,13 @@ class StockEngine:
                 (own,) = self.backbone.grids(self.model, self.prompt_of([Turn(USER, (shown[number], "?"))], None))
                 return own.frame
 
-            return View(
-                picture.size,
-                grid.frame,
-                lambda: letters_of(picture.pixels, known, picture.size),
-                # A page that is shown small, for its overview, stays as it is.
-                resized if picture.pixels.shape[:2] == picture.size else None,
-                self.grip,
+            # A page that is shown small, for its overview, stays as it is.
+            again = resized if picture.pixels.shape[:2] == picture.size else None
+            made: dict[str, object] = (
+                {"pixels": picture.pixels} if picture.pixels.shape[:2] == (grid.height, grid.width) else {}
             )
+            letters = partial(letters_of, picture.pixels, known, picture.size)
+            return View(picture.size, grid.frame, letters, again, self.grip, made)
 
         return [look_view(number) for number in range(len(shown))]
 
@@ -267,10 +267,8 @@ def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
     from jinja2 import TemplateError
 
     texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
-    shown = [
-        [{"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts]
-        for turn in turns
-    ]
+    text, picture = {"type": "text", "text": PLACE}, {"type": "image"}
+    shown = [[text if isinstance(part, str) else picture for part in turn.parts] for turn in turns]
     messages = [{"role": turn.role, "content": parts} for turn, parts in zip(turns, shown, strict=True)]
     try:
         chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)

@@ -6,8 +6,10 @@ are written in torch, which is imported for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..balancing.tensions import distance_to_top
 from ..core import arrays
@@ -58,25 +60,43 @@ def allocate(
     """
     options = dict(strategy_options or {})
     check_options(strategy, options)
-    chosen = find_strategy(strategy)
-    maps = as_maps(surrounded(relevance))
-    if len(maps) != 1:
-        raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
-    if not chosen.without_torch:
-        maps = arrays.as_tensor(maps)
     # Without a size the map has one value for each cell.
-    frame = Frame(image_size or canvas or (maps.shape[1] * cell, maps.shape[2] * cell), cell, canvas)
-    tokens = check_budget(budget, frame.full)
-    seed, levels = whole(seed, "seed", -(1 << 63)), None if levels is None else whole(levels, "levels")
-    job = AllocationJob(maps, to_cells(maps, frame), tokens, frame, seed, levels, options)
-    found = chosen(job)
-    if isinstance(found, Leaves):
-        cells, scores = (arrays.to_numpy(part[0]) for part in found[:2])
-        found = frame.allocation(cells, scores, frame.full if strategy == "full" else tokens, strategy)
+    _, rows, cols = as_maps(relevance).shape
+    frame = Frame(image_size or canvas or (rows * cell, cols * cell), cell, canvas)
+    (found,) = allocate_each([relevance], [check_budget(budget, frame.full)], [frame], strategy, levels, seed, options)
     if isinstance(budget, str) or budget <= frame.full:
         return found
     note = f"budget {budget} is above the {frame.full} tokens of the whole picture: shown in full detail"
     return replace(found, notes=(note, *found.notes))
+
+
+def allocate_each(
+    relevance: Sequence[Relevance | Array], tokens: Sequence[int], frames: Sequence[Frame], strategy: str, *how: Any
+) -> list[Allocation]:
+    """Spend tokens on each of several maps, in one pass where grid and tokens are equal. how: levels, seed, options."""
+    chosen, alike, found = find_strategy(strategy), defaultdict(list), {}
+    levels, seed, options = how
+    seed, levels = whole(seed, "seed", -(1 << 63)), None if levels is None else whole(levels, "levels")
+    for number, (known, budget, frame) in enumerate(zip(relevance, tokens, frames, strict=True)):
+        maps = as_maps(surrounded(known))
+        if len(maps) != 1:
+            raise InputError(f"allocate takes one map, got {len(maps)}; call it once for each picture")
+        maps = maps if chosen.without_torch else arrays.as_tensor(maps)
+        job = AllocationJob(maps, to_cells(maps, frame), budget, frame, seed, levels, options)
+        key = budget, job.cells.shape, type(maps), maps.device
+        alike[key if chosen.without_torch else number].append((number, job))
+    for members in alike.values():
+        cells = [job.cells for _, job in members]
+        first = members[0][1]
+        made = chosen(first if len(cells) == 1 else replace(first, cells=arrays.namespace(maps).concatenate(cells)))
+        for place, (number, job) in enumerate(members):
+            found[number] = made if isinstance(made, Allocation) else _laid_out(made, place, job, strategy)
+    return [found[number] for number in range(len(found))]
+
+
+def _laid_out(made: Leaves, place: int, job: AllocationJob, strategy: str) -> Allocation:
+    cells, scores = (arrays.to_numpy(part[place, : int(made.lengths[place])]) for part in made[:2])
+    return job.frame.allocation(cells, scores, job.frame.full if strategy == "full" else job.budget, strategy)
 
 
 def surrounded(relevance: Relevance | Array) -> Relevance | Array:

@@ -6,7 +6,7 @@ A scale of 2 shows the picture twice as large: the same number of tokens then co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,12 +32,10 @@ PLACES = 24  # samples of the relevance along a row of letters
 class View:
     """A picture to decide about, without a question.
 
-    Args:
-        size: (height, width) of the picture as given.
-        frame: The grid of cells that the model sees.
-        letters: Returns the heights of the picture's letters; called only if needed.
-        resized: Returns the frame at another scale; None if the picture cannot be resized.
-        grip: The letter heights that the model reads, if measured.
+    size: (height, width) of the picture as given. frame: the grid of cells that the model sees. letters: returns the
+    heights of the picture's letters; called only if needed. resized: returns the frame at another scale; None if the
+    picture cannot be resized. grip: the letter heights that the model reads, if measured. made: what is known about the
+    picture that the model sees, by name: see `Scene.made`.
     """
 
     size: tuple[int, int]
@@ -45,6 +43,7 @@ class View:
     letters: Callable[[], TypeHeight] = no_letters
     resized: Callable[[float], Frame] | None = None
     grip: Grip | None = None
+    made: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +112,8 @@ def finely_seen(relevance: np.ndarray, share: float, scales: np.ndarray) -> np.n
 def choose_distance(view: View, scale: float | str | None, relevance: np.ndarray, tokens: int) -> Distance:
     """Choose the scale at which to read one picture for one question.
 
-    Args:
-        view: The picture.
-        scale: "auto", a number, or None: "auto" if the grip of the model is known, else 1.
-        relevance: (h, w) map of the picture of where the question needs detail.
-        tokens: The budget.
-
-    Returns:
-        The scale, with the letters that decided; scale 1 without letters changes nothing.
+    scale: "auto", a number, or None: "auto" if the grip of the model is known, else 1. relevance: (h, w) map of where
+    the question needs detail. Returns the scale, with the letters that decided; without letters it is 1.
     """
     if view.resized is None:
         return Distance()

@@ -54,13 +54,15 @@ class Frame:
 
     def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
         """Build an `Allocation` from leaves (N, 3) and scores (N,)."""
-        covered = np.zeros(self.grid, dtype=bool)
-        for level in np.unique(cells[:, 2]):
-            row, col = cells[cells[:, 2] == level, :2].T[:, :, None, None] + np.indices((1 << level,) * 2)[:, None]
-            covered[row.clip(max=self.grid[0] - 1), col.clip(max=self.grid[1] - 1)] = True
+        levels = cells[:, 2]
+        top = int(levels.max(initial=0))
+        covered = np.zeros((1, *(-(-side >> top + 1) for side in self.grid)), dtype=bool)
+        for level in range(top, -1, -1):
+            covered = arrays.doubled(covered, *(-(-side >> level) for side in self.grid))
+            covered[0][tuple(cells[levels == level, :2].T >> level)] = True
         return Allocation(
             boxes=self.boxes(cells),
-            levels=cells[:, 2],
+            levels=levels,
             counts=np.ones(len(cells)),
             scores=scores,
             height=self.image_size[0],

@@ -43,8 +43,7 @@ class Need(NamedTuple):
 def need_of(relevance: np.ndarray, query: str, frame: Frame, *, scale: float, most: int) -> Need:
     """Count the tokens that a question needs, 1 to `most`.
 
-    relevance: (h, w), where it needs detail. frame: of the picture at scale 1. scale: factor at which the picture is
-    read.
+    relevance: (h, w), where it needs detail. frame: of the picture at scale 1. scale: of reading.
     """
     cells, table = _cells(relevance, frame), read_table(DATA / "senses.toml")
     # Area of the map: its sum in cells of the highest relevance.

@@ -1,23 +1,19 @@
 """`overlay`: coarse leaves that cover the picture, and finer ones of any level on top, chosen by their gain per token.
 
 Leaves may overlap; each place is seen by the finest leaf over it. So one more fine cell costs one token (a tiling pays
-three for every split), and every budget from 1 to full is met exactly.
-
-The leaves are chosen by a sort, not a loop:
+three for every split), and every budget from 1 to full is met exactly. The leaves are chosen by a sort, not a loop:
 
 1. first the overview, the finest uniform tiling that costs at most a quarter of the budget (`overview_of`);
-2. then all finer nodes by the gain of a token: for a single cell its own relevance; for a coarser leaf, whose token is
-   spread over more area, `COARSE_GAIN` times its mean relevance or its parent's, whichever is less, because it is for
-   wide relevance and not for the edge of a small spot. Cells that stand out come before the leaves around them; flat
-   areas are refined level by level.
+2. then all finer nodes by the gain of a token: for a single cell its own relevance; for a coarser leaf `COARSE_GAIN`
+   times its mean relevance or its parent's, whichever is less, because it is for wide relevance and not for the edge of
+   a small spot. Cells that stand out come before the leaves around them; flat areas are refined level by level.
 
-A leaf that is wholly covered by finer ones would be a wasted token: it costs nothing, and if only one of its quarters
-is still visible it becomes that quarter. So the tokens of a set of nodes are the rank of their indicator functions: the
-longest prefix of the order whose rank is within the budget has exactly the budget's rank, and with the full budget only
-cells are left. More relevance never removes a leaf from a place: raising a cell moves it forward at least as far as any
-leaf around it, and among leaves of level 1 and above the coarser always come before those inside them. But a leaf that
-had become its one visible quarter may become whole again, if its neighbours, which rise with the mean around them, took
-the token of another quarter.
+A leaf that is wholly covered by finer ones costs nothing, and if only one of its quarters is still visible it becomes
+that quarter. So the tokens of a set of nodes are the rank of their indicator functions: the longest prefix of the order
+whose rank is within the budget has exactly the budget's rank, and with the full budget only cells are left. More
+relevance never removes a leaf from a place: raising a cell moves it forward at least as far as any leaf around it, and
+among leaves of level 1 and above the coarser come first. But a leaf that had become its one visible quarter may become
+whole again, if its neighbours, which rise with the mean around them, took the token of another quarter.
 
 Written once for numpy (one picture, no torch) and torch (batches, any device).
 """
@@ -65,11 +61,7 @@ def overview_of(rows: int, cols: int, budget: int, levels: int | None = None) ->
 
 
 def overlay(
-    relevance: Array,
-    budgets: Sequence[int],
-    *,
-    levels: int | None = None,
-    scored: Array | None = None,
+    relevance: Array, budgets: Sequence[int], *, levels: int | None = None, scored: Array | None = None
 ) -> Leaves:
     """Choose leaves for relevance (B, rows, cols) of level-0 cells, numpy or torch, exactly on each picture's budget.
 

@@ -30,8 +30,8 @@ DEFAULT_STRATEGY = "overlay"
 class AllocationJob:
     """The input of a strategy.
 
-    maps: (1, h, w) relevance at its own resolution. cells: (1, rows, cols) the same on level-0 cells. budget: in
-    tokens. options: of the strategy, by name.
+    maps: (1, h, w) relevance at its own resolution. cells: (1, rows, cols) the same on level-0 cells; of several
+    pictures (B, rows, cols), if the strategy needs no torch. budget: in tokens. options: of the strategy, by name.
     """
 
     maps: Array
@@ -47,8 +47,8 @@ class AllocationJob:
         return tree_for(*self.frame.grid, self.budget, self.levels)
 
     def leaves(self, cells: Array) -> Leaves:
-        """Return the overlay of a map (1, rows, cols)."""
-        return overlay(cells, [self.budget], levels=self.levels)
+        """Return the overlay of maps (B, rows, cols)."""
+        return overlay(cells, [self.budget] * len(cells), levels=self.levels)
 
     def generator(self) -> torch.Generator:
         """Return a generator on the CPU, so that a seed gives the same result on every device."""

@@ -1,19 +1,17 @@
 """The quadtree: which nodes exist and what each split costs; and the best-first quadtree, which splits where relevance
 gains most, until the budget is spent.
 
-A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells.
-Nodes at the right and bottom edge may reach beyond the picture; children that lie wholly outside do not exist. So a
-split costs 3 tokens inside (4 children for 1), 1 token along an odd edge (2 for 1) and nothing in an odd corner (1 for
-1: the finer leaf sees the same ground, so it is always taken).
+A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells, which may reach beyond its right
+and bottom edge; children wholly outside do not exist. So a split costs 3 tokens inside (4 children for 1), 1 along an
+odd edge (2 for 1) and nothing in an odd corner (the finer leaf sees the same ground, so it is always taken).
 
-Without an odd edge every relevance map reaches the same count, floor + 3k. Where the next split of 3 cannot be paid any
-more, one or two tokens are left; splits along an odd edge take them where there are some to take, else they are not
-spent. (The overlay meets every budget exactly.)
+Without an odd edge every map reaches the same count, floor + 3k. If the next split of 3 cannot be paid, one or two
+tokens are left for splits along an odd edge, else they are not spent. (The overlay meets every budget exactly.)
 
-Gains are monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes
-by gain, parents before children on ties, gives the very order in which a heap would pop them. Gains and leaves are
-computed where the map is, by numpy or torch; which nodes are split is decided in numpy. Sums over 2×2 children are
-written out, so that both libraries add in the same order and agree to the last bit.
+Gains are monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all nodes by gain,
+parents before children on ties, gives the order in which a heap would pop them. Gains and leaves are computed where the
+map is, by numpy or torch; splits are decided in numpy. Sums over 2×2 children are written out, so that both libraries
+agree to the last bit.
 """
 
 from __future__ import annotations

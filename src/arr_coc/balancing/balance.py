@@ -43,8 +43,7 @@ class Known:
     maps: (h, w) in [0, 1] by source, except "look". size: (height, width) of the picture. signs: (12,), see `SIGNS`.
     sure: how reliable a source's map is. plain: (3, h, w), the propositional, perspectival and participatory maps, if
     "look" is among the sources. arousal: by the question and the contradiction of these three. salient: (h, w), what
-    stands out, if the law explores. mixed: whether several maps are mixed, with the centre of the picture as one of
-    them.
+    stands out, if the law explores. mixed: whether several maps are mixed, with the centre as one of them.
     """
 
     maps: Mapping[str, np.ndarray]

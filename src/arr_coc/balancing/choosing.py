@@ -10,7 +10,6 @@ question name? Sources with a low weight by these signs are skipped; `balance` w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..core.values import Relevance
 from ..knowing.language.lexical import Coupling
 from ..knowing.photos.source import photo_coupling, photo_question, things_map
 from ..knowing.registry import BUILT_IN, GIVEN, Maps, Source, as_relevance, find_source, is_map, several_maps
-from ..knowing.scene import Scene
+from ..knowing.scene import Scene, begin_copies, begin_measuring
 from ..knowing.signs import plain_signs, signs_of
 from ..knowing.ways import perspectival, three_ways
 from ..knowing.words.reading import with_words
@@ -66,12 +65,10 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
     for members in ([together] if together else []) + [[number] for number in alone]:
         source, note = resolve(relevance if maps is None else maps[members[0]], scenes[members[0]], queries[members[0]])
         asked = range(len(scenes)) if source.asks_model else members
-        with ThreadPoolExecutor(min(8, 2 * len(members))) as pool:  # measure pictures while the source runs
-            if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
-                for scene in (scenes[number] for number in members):
-                    _ = scene.levels  # copy from the device in this thread only
-                    _ = [pool.submit(getattr, scene, name) for name in ("letters", "odds")]
-            made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
+        if source is not WEIGHED and source.way != GIVEN and read_law(scenes[members[0]].law).reads_signs:
+            own = [scenes[number] for number in members]  # measured while the source runs, which a device starts first
+            (begin_copies if source is BUILT_IN["scorer"] and own[0].device != "cpu" else begin_measuring)(own)
+        made = source.maps([scenes[number] for number in asked], [queries[number] for number in asked])
         for place, number in enumerate(asked):
             if number in members:
                 known = as_relevance(made.relevance[place], queries[number], note)
@@ -81,8 +78,7 @@ def relevances_for(relevance: object, scenes: Sequence[Scene], queries: Sequence
 
 
 def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
-    """Return the source for `relevance=` in this scene, and a note that names it; raise `InputError` if the scene lacks
-    what it needs."""
+    """Return the source for `relevance=` in this scene, and its note; `InputError` if the scene lacks its needs."""
     if isinstance(relevance, str) and relevance == "auto":
         source, why = choose_source(scene, query)
         why = f"{why}, and {scene.remark}" if scene.remark else why

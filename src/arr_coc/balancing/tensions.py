@@ -40,14 +40,9 @@ def balance(
 ) -> Array:
     """Balance three maps (B, h, w) in [0, 1] into one relevance map (B, h, w), each picture stretched to [0, 1].
 
-    Args:
-        propositional: How much there is to read.
-        perspectival: How much each place stands out.
-        participatory: How much each place has to do with the question.
-        tensions: The tensions by name; an array if a tension differs between places.
-        weights: (3,): the share of the first tension's map in the sum with the second's, how far exploring inverts what
-            stands out, and how much diversifying adds.
-        correction: (B, h, w), added before normalisation (a learned residual).
+    tensions: by name; an array if a tension differs between places. weights: (3,): the share of the first tension's map
+    in the sum with the second's, how far exploring inverts what stands out, and how much diversifying adds. correction:
+    (B, h, w), added before normalisation (a learned residual).
     """
     particularize, explore, diversify = (tensions.get(name, usual) for name, usual in DEFAULT_TENSIONS.items())
     share, turned, bonus = weights if arrays.is_tensor(weights) else weights.tolist()

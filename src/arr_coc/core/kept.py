@@ -1,15 +1,28 @@
-"""Cache results by the pixels they were computed from, up to a number of bytes."""
+"""What a process keeps: results by the pixels they were computed from, up to a number of bytes; and helping threads."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
+from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
 Made = TypeVar("Made")
+
+
+@cache
+def helpers(kind: str) -> ThreadPoolExecutor:
+    """Return the threads for a kind of short work; such work must not wait for other work of its kind."""
+    return ThreadPoolExecutor(16, f"arr-coc {kind}")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not exist in a forked process
+    os.register_at_fork(after_in_child=helpers.cache_clear)
 
 
 def bytes_of(value: object) -> int:

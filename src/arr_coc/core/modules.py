@@ -3,8 +3,7 @@ as CUDA graphs, for work whose kernel launches take longer than the kernels.
 
 A recording must not be disturbed: freeing another graph during it breaks both, and so may work of another thread on the
 device. So threads use the device inside `using_gpu`; a recording is made only while no other thread is inside, and none
-enters until it ends. Meanwhile the garbage collector is off. If no recording is possible, the work runs without one,
-with the same result.
+enters until it ends. Meanwhile the garbage collector is off. Where none is possible, the work runs without one.
 """
 
 from __future__ import annotations

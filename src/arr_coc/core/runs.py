@@ -1,5 +1,4 @@
-"""Shared parts of programs that process many pictures: thread limits, folders of results, and tables of rows to
-read."""
+"""Shared parts of programs that process many pictures: thread limits, folders of results, and tables of rows."""
 
 from __future__ import annotations
 

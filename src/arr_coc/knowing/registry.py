@@ -63,8 +63,7 @@ class Source:
     way: str = GIVEN
 
     def missing(self, model: bool = False) -> str | None:
-        """Return one line that says what this source lacks here; None if it can be used. model: whether a model reads
-        the picture."""
+        """Return one line that says what this source lacks here; None if it can be used. model: whether one reads."""
         if self.asks_model and not model:
             needed = "a model that reads the picture; use ask() or attach()"
             return f"relevance={self.name!r} needs {needed}; or choose another, such as 'scorer' or 'look'"

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import as_tensor, sized
+from ..core.arrays import as_tensor
+from ..core.kept import helpers
 from ..pictures.kind import photograph_odds
 from ..texture.channels import Texture, sense
-from ..texture.type_height import TypeHeight, view_letters
+from ..texture.type_height import TypeHeight, labelled, measured, view_letters
 from .photos.source import PhotoSight
 
 if TYPE_CHECKING:
@@ -84,20 +85,16 @@ class Scene:
         return self.once("given", self.picture) if callable(self.picture) else self.picture
 
     @property
-    def levels(self) -> np.ndarray:
-        """Pixels (H, W, 3) as given, or uint8 of a tensor."""
-        given = self.given
-        return given if isinstance(given, np.ndarray) else self.once("levels", lambda: levels_of(given))
-
-    @property
     def pixels(self) -> np.ndarray:
-        """Pixels (H, W, 3) uint8; a large tensor is reduced."""
-        return self.levels if isinstance(self.given, np.ndarray) else self.once("pixels", lambda: viewed(self.levels))
+        """Pixels (H, W, 3) as given, or uint8 of a tensor."""
+        if isinstance(given := self.given, np.ndarray):
+            return given
+        return self.once("pixels", lambda: (self.made.get("copy") or copied_levels(given))())
 
     @property
     def letters(self) -> TypeHeight:
         """Heights of letters, measured in a small view."""
-        return self.once("letters", lambda: view_letters(self.pixels))
+        return self.once("letters", self.made.get("measured") or (lambda: view_letters(self.pixels)))
 
     @property
     def odds(self) -> float:
@@ -128,20 +125,36 @@ class Scene:
         return self.once("seen", lambda: PhotoSight(self.pixels))
 
 
-def levels_of(picture: torch.Tensor) -> np.ndarray:
-    """Convert (3, H, W) uint8 or in [0, 1] to (H, W, 3) uint8 where the picture is, which saves three quarters of the
-    bytes, and copy it from a GPU into pinned memory, which is several times as fast."""
+def begin_copies(scenes: Sequence[Scene]) -> None:
+    """Begin to copy pixels from the device, in the thread that uses it; those of one size together."""
+    alike = defaultdict(list)
+    for scene in scenes:
+        if not scene.made.keys() & {"pixels", "copy"} and not isinstance(scene.given, np.ndarray):
+            alike[scene.given.shape if scene.given.is_cuda else scene].append(scene)
+    for same in alike.values():
+        given = [scene.given for scene in same]
+        copied = copied_levels(given[0][None] if len(given) == 1 else sys.modules["torch"].stack(given))
+        for number, scene in enumerate(same):
+            scene.made["copy"] = lambda copied=copied, number=number: copied()[number]
+
+
+def begin_measuring(scenes: Sequence[Scene]) -> None:
+    """Begin to measure letters and kinds of pictures: pieces of each in a thread of its own, letters in one pass."""
+    begin_copies(scenes)
+    fresh = [scene for scene in scenes if not scene.made.keys() & {"letters", "measured"}]
+    pieces = [helpers("pictures").submit(lambda scene=scene: labelled(scene.pixels)) for scene in fresh]
+    _ = [helpers("pictures").submit(getattr, scene, "odds") for scene in fresh]
+    found = helpers("letters").submit(lambda: measured([one.result() for one in pieces]))
+    for number, scene in enumerate(fresh):
+        scene.made["measured"] = lambda number=number: found.result()[number]
+
+
+def copied_levels(picture: torch.Tensor) -> Callable[[], np.ndarray]:
+    """Convert (…, 3, H, W) uint8 or in [0, 1] to (…, H, W, 3) uint8 where it is, which saves three quarters of the
+    bytes, and begin to copy it from a GPU into pinned memory. Return a function that waits for the copy."""
     levels = (picture.clamp(0, 1) * 255).round().byte() if picture.is_floating_point() else picture
-    here = levels.permute(1, 2, 0).contiguous().to("cpu", non_blocking=picture.is_cuda)
-    if picture.is_cuda:
-        sys.modules["torch"].cuda.current_stream(picture.device).synchronize()
-    return here.numpy()
-
-
-def viewed(pixels: np.ndarray) -> np.ndarray:
-    """Reduce (H, W, 3) uint8 to a longer side of at most `VIEW_SIDE`."""
-    import cv2
-
-    if max(pixels.shape[:2]) <= VIEW_SIDE:
-        return pixels
-    return np.asarray(cv2.resize(pixels, sized(pixels.shape[:2], VIEW_SIDE)[::-1], interpolation=cv2.INTER_AREA))
+    here = levels.movedim(-3, -1).contiguous().to("cpu", non_blocking=picture.is_cuda)
+    if not picture.is_cuda:
+        return here.numpy
+    copied = sys.modules["torch"].cuda.current_stream(picture.device).record_event()
+    return lambda: (copied.synchronize(), here.numpy())[1]

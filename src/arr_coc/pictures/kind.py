@@ -1,8 +1,7 @@
 """Tell photographs from drawn pictures (pages, charts, screens) by simple statistics.
 
 Photographs use many colours and levels, and change softly at every scale; drawn pictures have a flat ground and sharp
-edges. Seven features and a logistic regression, fitted once; docs/how-to/photos.md says on what, and its error
-rate.
+edges. Seven features and a logistic regression, fitted once; docs/how-to/photos.md says on what, and how well.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ def kind_features(pixels: np.ndarray) -> np.ndarray:
     pixels = np.ascontiguousarray(pixels)
     if max(pixels.shape[:2]) > SIDE:
         pixels = cv2.resize(pixels, sized(pixels.shape[:2], SIDE)[::-1], interpolation=cv2.INTER_AREA)
-    colours = cv2.calcHist([pixels], [0, 1, 2], None, [16] * 3, [0, 256] * 3)
+    red, green, blue = np.array(cv2.split(pixels), np.uint8)
+    colours = np.bincount(cv2.merge([(red & 240) | (green >> 4), blue >> 4]).view(np.uint16).ravel())
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)
     height, width = grey.shape

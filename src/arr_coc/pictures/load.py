@@ -195,12 +195,7 @@ def _decoding(label: str) -> Generator[None]:
 
 
 def _from_pil(
-    image: Image.Image,
-    label: str,
-    max_pixels: int,
-    longest_side: int | None,
-    *,
-    reduce_while_decoding: bool = False,
+    image: Image.Image, label: str, max_pixels: int, longest_side: int | None, *, reduce_while_decoding: bool = False
 ) -> Picture:
     """Load a PIL image. reduce_while_decoding: only for images opened here, because it changes the image object."""
     width, height = image.size

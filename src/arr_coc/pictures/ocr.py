@@ -184,8 +184,7 @@ def straightened(pixels: np.ndarray, quad: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ReadPage:
-    """The cached lines of one picture. quads: (N, 4, 2) corners of its lines. lines: number of a recognised line → its
-    words."""
+    """The cached lines of one picture. quads: (N, 4, 2) corners of lines. lines: a recognised line → its words."""
 
     quads: np.ndarray
     lines: dict[int, LineWords] = field(default_factory=dict)
@@ -195,16 +194,11 @@ _pages = ByteStore(MOST_PAGES, weigh=lambda page: 1)
 
 
 def ocr_words(pixels: np.ndarray, relevance: np.ndarray | None = None, most: int | None = None) -> Words:
-    """Read the words of a picture.
+    """Read the words of (H, W, 3) uint8 RGB: those of all lines recognised now or before.
 
-    Args:
-        pixels: (H, W, 3) uint8 RGB.
-        relevance: (rows, cols) map that says which lines matter; by default all are equal.
-        most: Maximum number of lines to recognise for this question; all by default.
-
-    Returns:
-        The words of all lines recognised now or before; `Words.seconds` is the time it took, `Words.unread` the number
-        of lines found but not recognised.
+    relevance: (rows, cols) map that says which lines matter; by default all are equal. most: maximum number of lines to
+    recognise for this question; all by default. `Words.seconds` is the time it took, `Words.unread` the number of lines
+    found but not recognised.
     """
     started = perf_counter()
     pixels = np.ascontiguousarray(pixels, dtype=np.uint8)

@@ -155,8 +155,7 @@ def _pair(entry: object, source: str) -> tuple[str, list[float]]:
 
 
 def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
-    """Return (N,) int64: for each box the word that follows it in its line within `gap` heights, or -1; no word follows
-    two others."""
+    """Return (N,) int64: for each box the next word in its line within `gap` heights, or -1; none follows two."""
     number = len(boxes)
     following = np.full(number, -1, np.int64)
     distance = np.full(number, np.inf)

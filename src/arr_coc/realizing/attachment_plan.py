@@ -88,17 +88,18 @@ def plan_prompt(
     if len(queries) != rows:
         raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
     prompt = PicturePrompt(backbone, model, processor, inputs, budgets)
-    scenes = scenes_of(prompt, grids, settings)
+    views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
+    scenes = scenes_of(prompt, grids, settings, views)
     with using_gpu(model.device), torch.no_grad():
         found = relevances_for(options.relevance, scenes, [queries[grid.row] for grid in grids])
     if groups is not None:
         budgets = shared_budgets(groups, gains_of(found.relevance, grids), options)
-    # Where nothing else is said, a picture is read as the processor shows it.
-    views = views or [View(grid.frame.image_size, grid.frame) for grid in grids]
     return PromptPlan.of(views, found, budgets, options)
 
 
-def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
+def scenes_of(
+    prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings, views: Sequence[View]
+) -> list[Scene]:
     """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
 
     @cache
@@ -107,7 +108,7 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
 
     # Where everything is kept there is nothing to choose, and asking would only cost.
     choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
-    words, options = settings.options.words, settings.options
+    words, options, device = settings.options.words, settings.options, str(prompt.model.device)
     words = words if isinstance(words, list | tuple) and len(grids) > 1 else [words] * len(grids)
     if len(words) != len(grids):
         raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
@@ -118,10 +119,11 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             prompt=prompt,
             scorer=settings.scorer,
             ocr=not prompt.backbone.tiled and options.reads(grids[number].tokens, options.relevance),
-            device=str(prompt.model.device),
+            device=device,
             choosing=choosing,
             share=prompt.budgets[number] / grids[number].tokens,
             law=options.balancing,
+            made=views[number].made,
         )
         for number in range(len(grids))
     ]
@@ -154,15 +156,10 @@ def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.nda
 
 
 def shared_budgets(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
-    """What each picture may cost, exactly on the budget of its group.
+    """What each picture may cost, exactly on the budget of its group; at least 1, for the prompt shows it.
 
-    Args:
-        groups: Which pictures share a budget.
-        gains: Of each picture, what each further token is worth.
-        request: How much may be spent by each group; several budgets are one for each.
-
-    Returns:
-        One number for each picture, at least 1: a prompt that shows a picture holds a token of it.
+    groups: which pictures share a budget. gains: of each picture, what each further token is worth. request: how much
+    may be spent by each group; several budgets are one for each.
     """
     found = list(dict.fromkeys(groups))
     several = request.budget if isinstance(request.budget, list) else None

@@ -194,12 +194,7 @@ class Backbone(ABC):
         """Return every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
 
     @abstractmethod
-    def realize(
-        self,
-        model: PreTrainedModel,
-        inputs: Inputs,
-        allocations: Sequence[Allocation],
-    ) -> Realized:
+    def realize(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> Realized:
         """Encode the pictures as allocated and shorten the prompt accordingly.
 
         inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.

@@ -158,8 +158,7 @@ def read_view(
 def glance_relevance(
     backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
 ) -> tuple[list[Relevance], object]:
-    """Where the model looks when it is about to answer, for every picture; and `GlanceView.known`. queries: of each row
-    of the batch."""
+    """Where the model looks before it answers, for every picture; and `GlanceView.known`. queries: of each row."""
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)

@@ -101,12 +101,7 @@ class MergingBackbone(Backbone):
         return positions[0]
 
     def realize(
-        self,
-        model: PreTrainedModel,
-        inputs: Inputs,
-        allocations: Sequence[Allocation],
-        *,
-        known: Any = None,
+        self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation], *, known: Any = None
     ) -> Realized:
         """Encode in full, merge as allocated, shorten the prompt. known: the encoder's output, from a glance."""
         if inputs.get("pixel_values_videos") is not None:
@@ -272,8 +267,7 @@ class MergePlan:
 def merge_plan(allocations: Sequence[Allocation], cells: Tensor) -> MergePlan:
     """The plan of what was allocated.
 
-    A region of t tokens becomes at most t output tokens: one for a leaf, a grid of blocks otherwise. A cell belongs to
-    every region over it.
+    A region of t tokens becomes at most t: one for a leaf, else a grid of blocks. A cell is in every region over it.
 
     cells: (N,) the cell of each token, counted through all grids; -1 for a token outside of all grids, which stays.
     """

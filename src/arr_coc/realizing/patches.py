@@ -189,8 +189,7 @@ def gather_leaf_patches(
 def leaf_patches(
     pictures: Pictures, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
 ) -> Tensor:
-    """Cut the patches of the batch from its pictures: by mip levels where every leaf has one, by area where some have
-    fractional sizes."""
+    """Cut the patches of the batch from its pictures: by mip levels, or by area where sizes are fractional."""
     if batch.fractional:
         size = {"merge": merge, "patch_size": patch_size, "temporal": temporal}
         return area_patches(pictures, batch.leaves, batch.owner, **size)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -47,10 +48,10 @@ def question_places(backbone: Backbone, tokenizer: Any, ids: Sequence[int]) -> l
 
     def places(text: str) -> list[tuple[int, int]]:
         wanted = tokenizer.encode(text, add_special_tokens=False)
-        starts = (place for place, one in enumerate(ids) if wanted and one == wanted[0])
-        spans = ((place, place + len(wanted)) for place in starts)
-        return [(start, end) for start, end in spans if ids[start:end] == wanted]
+        spans = ((place, place + len(wanted)) for place in np.flatnonzero(row == wanted[0] if wanted else []).tolist())
+        return [(start, end) for start, end in spans if list(ids[start:end]) == wanted]
 
+    row = np.array(ids)
     # With its line break, too: a tokenizer may have one token for both, and then the role alone is nowhere to be found.
     first = max((end for ending in ("", "\n") for _, end in places(backbone.turn_start + ending)), default=0)
     last = min((place for end in backbone.turn_ends for place, _ in places(end) if place >= first), default=len(ids))
@@ -72,12 +73,12 @@ def columns_of(inputs: Inputs) -> list[Tensor]:
 
 def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> list[str]:
     """Return the question of every row, as text."""
-    tokenizer, found = processor.tokenizer, []
-    for row, columns in zip(inputs["input_ids"], columns_of(inputs), strict=True):
-        ids = row[columns].tolist()
+    tokenizer, found = processor.tokenizer, {}
+    rows = [tuple(row[one].tolist()) for row, one in zip(inputs["input_ids"], columns_of(inputs), strict=True)]
+    for ids in dict.fromkeys(rows):  # equal rows of a batch are read once
         words = [ids[place] for place in question_places(backbone, tokenizer, ids)]
-        found.append(tokenizer.decode(words, skip_special_tokens=False).strip())
-    return found
+        found[ids] = tokenizer.decode(words, skip_special_tokens=False).strip()
+    return [found[ids] for ids in rows]
 
 
 def with_questions(

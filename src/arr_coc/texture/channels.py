@@ -35,15 +35,7 @@ class Texture:
 
 
 def sense(pixels: np.ndarray, side: int | None = None) -> Texture:
-    """Compute the channels of a picture.
-
-    Args:
-        pixels: (H, W, 3) uint8.
-        side: The longer side at which to compute them; by default that of the picture.
-
-    Returns:
-        A `Texture` of all `CHANNELS`.
-    """
+    """Compute all `CHANNELS` of (H, W, 3) uint8. side: the longer side at which to compute them; by default its own."""
     import cv2
 
     size = (pixels.shape[0], pixels.shape[1]) if side is None else sized(pixels.shape[:2], side, grow=True)

@@ -8,13 +8,14 @@ photographs. These pieces are the letters of a row; its height is near that of i
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.kept import ByteStore, pixels_key
+from ..core.kept import ByteStore, helpers, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
@@ -38,6 +39,15 @@ SHORTEST, SURE = 2, 3  # minimum letters of a row, and of one that is almost cer
 FEWEST, SHARE = 12, 0.3  # minimum pieces in certain rows, and as a share of all pieces; with fewer there is no type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and factor from it to a capital
 _letters = ByteStore(1 << 20)  # dozens of pages
+
+
+class InkPieces(NamedTuple):
+    """The ink of one picture. key: of its letters, with the size as given. scale: (4,) from pixels here to those as
+    given. planes: dark and light, the labels of OpenCV and their statistics."""
+
+    key: tuple[str, int, int]
+    scale: np.ndarray
+    planes: Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +90,9 @@ class TypeHeight:
 
 
 def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
-    """Measure the heights of a picture's letters; results from pixels are cached for the last pictures.
-
-    Args:
-        pixels: (H, W, 3) uint8, or (H, W).
-        words: The words of the picture, if known; pixels are then not used.
-        size: (height, width) of the picture as given, if the pixels are a reduced view of it.
-
-    Returns:
-        Heights in pixels of the picture as given.
+    """Measure the heights of a picture's letters, in pixels of the picture as given; cached for the last pictures.
+    pixels: (H, W, 3) uint8, or (H, W). words: those of the picture, if known; pixels are then not used. size: (height,
+    width) of the picture as given, if the pixels are a reduced view of it.
 
     Example:
         >>> letters_of(np.full((64, 64, 3), 255, np.uint8)).median()
@@ -98,7 +102,7 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     if words is not None and len(words):
         boxes = words.boxes[:, [1, 0, 3, 2]] * np.array([height, width] * 2, dtype=np.float32)
         return TypeHeight(boxes.astype(np.float32), line_heights(boxes, words.lines) * LETTER_SHARE, (height, width))
-    return _letters.made((pixels_key(pixels), height, width), lambda: _sensed(pixels, (height, width)))
+    return measured([labelled(pixels, (height, width))])[0]
 
 
 def view_size(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
@@ -110,10 +114,7 @@ def view_size(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
 
 def view_letters(pixels: np.ndarray) -> TypeHeight:
     """The letters of (H, W, 3) uint8 in a grey view of half the size at which it is read, a quarter of the work."""
-    import cv2
-
-    grey = cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
-    return letters_of(cv2.resize(grey, view_size(grey.shape, 0.5)[::-1], interpolation=cv2.INTER_AREA))
+    return measured([labelled(pixels)])[0]
 
 
 def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
@@ -128,27 +129,30 @@ def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
     return middle[inverse].astype(np.float32)
 
 
-def _sensed(pixels: np.ndarray, size: tuple[int, int]) -> TypeHeight:
-    """Measure the letters of (H, W, 3) or (H, W) uint8; none if too few pieces are in rows."""
+def labelled(pixels: np.ndarray, size: tuple[int, int] | None = None) -> InkPieces | TypeHeight:
+    """Label the pieces of ink of (H, W, 3) or (H, W) uint8, by default of the view of `view_letters`; or return its
+    letters, if they are known. `measured` does the rest."""
     import cv2
 
-    grey = pixels if pixels.ndim == 2 else cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    grey = pixels if size else cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    if size is None:
+        pixels = grey = cv2.resize(grey, view_size(grey.shape, 0.5)[::-1], interpolation=cv2.INTER_AREA)
+    key = pixels_key(pixels), *(size or (grey.shape[0], grey.shape[1]))
+    if (known := _letters.get(key)) is not None:
+        return known
+    grey = grey if grey.ndim == 2 else cv2.cvtColor(np.ascontiguousarray(grey), cv2.COLOR_RGB2GRAY)
     times = min(1.0, float(np.sqrt(MOST_PIXELS / grey.size)))
     if times < 1:
         grey = cv2.resize(grey, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
-    if min(grey.shape) < LEAST:
-        return TypeHeight(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), size)
+    scale = np.array([key[1] / pixels.shape[0], key[2] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
+    grey = np.zeros((LEAST, LEAST), np.uint8) if min(grey.shape) < LEAST else grey  # too small to read
     mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
-    with ThreadPoolExecutor(2) as pool:  # dark letters and light ones
-        found = pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean)))
-        boxes, heights = (np.concatenate(both) for both in zip(*found, strict=True))
-    scale = np.array([size[0] / pixels.shape[0], size[1] / pixels.shape[1]] * 2, dtype=np.float32) / np.float32(times)
-    return TypeHeight(boxes * scale, heights * scale[0], size)
+    light = helpers("light").submit(lambda: _pieces(cv2.subtract(grey, mean)))
+    return InkPieces(key, scale, (_pieces(cv2.subtract(mean, grey)), light.result()))
 
 
-def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find rows of letters in (H, W) uint8, the difference of each pixel from its surroundings: boxes (N, 4) float32
-    y0, x0, y1, x1, and heights (N,) float32."""
+def _pieces(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Label the pieces of ink in (H, W) uint8, the difference of each pixel from its surroundings: labels, stats."""
     import cv2
 
     ink = cv2.threshold(above, CONTRAST, 255, cv2.THRESH_BINARY)[1]
@@ -156,68 +160,102 @@ def _rows(above: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     before = cv2.bitwise_or(ink[:-1, 1:], ink[1:, :-1])
     begins = cv2.subtract(ink[1:, 1:], before)
     kind = cv2.CV_16U if cv2.countNonZero(begins) + sum(ink.shape) < 1 << 16 else cv2.CV_32S
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8, ltype=kind)
+    return cv2.connectedComponentsWithStats(ink, connectivity=8, ltype=kind)[1:3]
+
+
+def measured(given: Sequence[InkPieces | TypeHeight]) -> list[TypeHeight]:
+    """Measure the letters of pictures in one pass, and keep them; none where too few pieces are in rows."""
+    inks, made = [one for one in given if isinstance(one, InkPieces)], []
+    plane, boxes, heights = _rows([plane for ink in inks for plane in ink.planes])
+    ends = np.searchsorted(plane, np.arange(0, 2 * len(inks) + 1, 2))
+    for ink, start, end in zip(inks, ends, ends[1:], strict=False):
+        found = TypeHeight(boxes[start:end] * ink.scale, heights[start:end] * ink.scale[0], ink.key[1:])
+        _letters.put(ink.key, found)
+        made.append(found)
+    rest = iter(made)
+    return [next(rest) if isinstance(one, InkPieces) else one for one in given]
+
+
+def _rows(planes: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, ...]:
+    """Find rows of letters in planes of pieces: their planes (N,), boxes (N, 4) float32 y0, x0, y1, x1, and heights
+    (N,) float32."""
+    stats = np.concatenate([np.zeros((0, 5), np.int32), *(stats for _, stats in planes)])
     wide, tall, area = stats[:, 2:].T
     fits = (tall >= LEAST) & (tall <= MOST) & (wide <= LONGEST * tall) & (wide * 12 >= tall)
     filled = area / np.maximum(wide * tall, 1)
     fits &= (filled > FILLED[0]) & (filled < FILLED[1])
-    fits[0] = False  # the background
+    starts = np.cumsum([0, *(len(stats) for _, stats in planes)])
+    fits[starts[:-1]] = False  # the background
     piece = np.flatnonzero(fits)
+    if not len(piece):
+        return np.zeros(0, np.int64), np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
     number = np.full(len(stats), -1, np.int64)
     number[piece] = np.arange(len(piece))
-    return _measured(stats[piece, :4].astype(np.int64), labels, number)
+    box, ends, near = stats[piece, :4].astype(np.int64), np.searchsorted(piece, starts), []
+    for place, (labels, _) in enumerate(planes):
+        own, rows = slice(*ends[place : place + 2]), number[slice(*starts[place : place + 2])]
+        near.append(_neighbours(box[own], labels, rows) + np.array([[own.start], [0]]))
+    return _measured_rows(box, *_following(box, *np.concatenate(near, axis=1)), ends)
 
 
-def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the piece to the right of each, of similar size and on its line.
+def _neighbours(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Return (2, K) int64: pieces of one plane, and what is found to their right, the nearest first.
 
     box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the label of every
-    piece. number: label → row in `box`, or -1. Returns (N,) int64, or -1; and (N,) its offset from the line, in
-    heights.
+    piece. number: label → what is found there, or -1.
     """
-    left, top, wide, tall = box.T
-    foot, itself = top + tall, np.arange(len(box))
-    y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
-    x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
-    # Nearest first; flat indices are faster than two-dimensional ones.
-    found = number[labels.reshape(-1)[x[:, :, None] + y[:, None, :]]].reshape(len(box), -1)
-    other = np.maximum(found, 0)
-    ratio = tall[other] / tall[:, None]
-    off = np.minimum(np.abs(foot[other] - foot[:, None]), np.abs(top[other] - top[:, None]))
-    off = np.maximum(off - 1, 0) / np.minimum(tall[other], tall[:, None])
-    fits = (found >= 0) & (found != itself[:, None]) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (off <= LEVEL)
-    first = fits.argmax(1)
-    following = np.where(fits[itself, first], found[itself, first], -1)
+    left, top, wide, tall = np.ascontiguousarray(box.T)
+    y = np.minimum((top + LINES[:, None] * tall).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
+    x = np.minimum((left + wide + REACH[:, None] * tall).astype(np.int64), labels.shape[1] - 1)
+    # (places, N), nearest first; flat indices are faster than two-dimensional ones.
+    found = number.take(labels.reshape(-1).take(x[:, None] + y)).reshape(len(REACH) * len(LINES), -1)
+    fresh = found >= 0
+    fresh[len(LINES) :] &= found[len(LINES) :] != found[: -len(LINES)]  # most places show what the one before showed
+    place = np.flatnonzero(fresh)
+    return np.stack([place % max(1, len(box)), found.reshape(-1)[place]])
+
+
+def _following(box: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the piece to the right of each, of similar size and on its line, among neighbours (see `_neighbours`).
+    Returns (N,) int64, or -1; and (N,) its offset in heights."""
+    top, tall = np.ascontiguousarray(box[:, 1::2].T)
+    foot = top + tall
+    mine, its = tall[one], tall[other]
+    away = np.minimum(np.abs(foot[other] - foot[one]), np.abs(top[other] - top[one]))
+    away = np.maximum(away - 1, 0) / np.minimum(its, mine)
+    ratio = its / mine
+    fits = np.flatnonzero((other != one) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (away <= LEVEL))[::-1]
+    following, off = np.full(len(box), -1, np.int64), np.zeros(len(box))
+    following[one[fits]], off[one[fits]] = other[fits], away[fits]  # the nearest last, and it stays
     # No piece may follow two others; the last one keeps it.
     owner = np.full(len(box), -1, np.int64)
     asks = np.flatnonzero(following >= 0)
     owner[following[asks]] = asks
     following[asks[owner[following[asks]] != asks]] = -1
-    return following, off[itself, first]
+    return following, off
 
 
-def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return boxes and heights of the rows of pieces (see `_following`) that are type."""
-    if not len(box):
-        return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
-    following, off = _following(box, labels, number)
+def _measured_rows(box: np.ndarray, following: np.ndarray, off: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return what `_rows` does for pieces (see `_following`). ends: where the pieces of planes begin and end."""
     left, top, wide, tall = box.T
-    row = chains(following)
-    count = np.bincount(row)
-    linked = following >= 0
-    links = np.bincount(row, weights=linked)
+    count = np.bincount(row := chains(following))
+    first = np.cumsum(count) - count
+    links = np.bincount(row, weights=(linked := following >= 0))
     uneven = np.bincount(row, weights=np.where(linked, off, 0.0)) / np.maximum(links, 1)
     mean = np.bincount(row, weights=tall) / count
     spread = np.sqrt(np.maximum(np.bincount(row, weights=tall.astype(np.float64) ** 2) / count - mean**2, 0)) / mean
     letters = np.bincount(row, weights=np.clip(wide / (0.8 * tall), 1, 4))
-    order = np.lexsort((tall, row))
-    height = tall[order][np.cumsum(count) - count + (count - 1) * TALLER // 100].astype(np.float32)
+    # Whole numbers that join the key of a sort and what is sorted are the fastest to sort.
+    height = (np.sort(row << 8 | tall)[first + (count - 1) * TALLER // 100] & 255).astype(np.float32)
     level = (uneven <= UNEVEN) & (spread < SPREAD)
     sure = level & (count >= 3) & (letters >= SURE)
-    kept = level & (letters >= SHORTEST) & (count >= 2) & (count[sure].sum() >= max(FEWEST, SHARE * len(box)))
-    corners = np.stack([top, left, -top - tall, -left - wide])[:, np.argsort(row, kind="stable")]
-    boxes = np.abs(np.minimum.reduceat(corners, np.cumsum(count) - count, axis=1)).T[kept].astype(np.float32)
-    return boxes, height[kept] * np.float32(CAPITAL)
+    order = np.sort(row << 32 | np.arange(len(row))) & ((1 << 32) - 1)
+    plane, pieces = np.searchsorted(ends, order[first], "right") - 1, np.diff(ends)
+    enough = np.bincount(plane, weights=count * sure, minlength=len(pieces)) >= np.maximum(FEWEST, SHARE * pieces)
+    kept = level & (letters >= SHORTEST) & (count >= 2) & enough[plane]
+    corners = np.stack([top, left, -top - tall, -left - wide])[:, order]
+    boxes = np.abs(np.minimum.reduceat(corners, first, axis=1)).T[kept].astype(np.float32)
+    return plane[kept], boxes, height[kept] * np.float32(CAPITAL)
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:

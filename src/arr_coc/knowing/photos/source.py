@@ -3,13 +3,11 @@
 An object detector scores every place for each of 80 things; a handwritten thesaurus says which of them the question
 means, including words for several (animal, vehicle) and parts at a known place of a thing (shoes at the foot of a
 person). Other words are looked up in a table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Sides and
-colours choose among the things found. If the question names nothing known, places that look like any thing are used
-instead.
+colours choose among the things found. If the question names nothing known, places that look like any thing are used.
 
 The scores of all anchors of the detector (SSD MobileNetV3, by OpenCV) are used, not only the few boxes above a
 threshold: a question about the clock needs the place that looks most like one, however little. Its weights do not come
-with this library: they are files of another package, which is never imported, and are used only if their SHA-256
-matches.
+with this library: they are files of another package, never imported, and are used only if their SHA-256 matches.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -344,14 +342,14 @@ def singular(word: str) -> Iterator[str]:
 
 
 def meaning(words: Sequence[str]) -> str | None:
-    """Return the word of the vocabulary that these words form; None if there is none, as for question words and
-    places."""
+    """Return the word of the vocabulary that these words form; None for question words and places, too."""
     word = "-".join(words)
     if word in thesaurus()["places"] or word in thesaurus()["asking"].split():
         return None
     return next((one for one in singular(word) if one in vocabulary()), None)
 
 
+@lru_cache(maxsize=512)
 def photo_question(query: str) -> PhotoQuestion:
     """Find the things that a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))

@@ -47,8 +47,7 @@ class ReadingScorerConfig:
 
 
 class ChannelNorm(nn.Module):
-    """RMS normalisation over the features of each place, so that size and padding of the picture have no
-    influence."""
+    """RMS normalisation over the features of each place, so that size and padding do not matter."""
 
     last = False  # whether features lie in memory with their channels last: see `for_gpu`
 

@@ -20,7 +20,7 @@ from ...core.folders import SCORER, part_folder
 from ...core.values import Relevance
 from ...texture.type_height import view_size
 from ..registry import Maps
-from ..scene import Scene
+from ..scene import Scene, begin_measuring
 from .onnx_scorer import GRAPHS, cell_relevance, reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class ScorerRelevance:
         with torch.no_grad():
             size = view_size(given)
             likely = score(reduced_batch(pictures, size), ids)  # the device computes while the CPU measures letters
-            sizes = [reading_size(scene.levels, scene.letters) for scene in scenes]
+            begin_measuring(scenes)
+            sizes = [reading_size(scene.pixels, scene.letters) for scene in scenes]
             maps = list(likely.float().cpu().numpy())
             for number in (number for number, own in enumerate(sizes) if own != size):
                 one = slice(number, number + 1)

@@ -37,16 +37,8 @@ class WordsAnswer:
 def copied_answer(
     words: Words, query: str, relevance: np.ndarray | None = None, weights: Path = WEIGHTS
 ) -> WordsAnswer | None:
-    """Find the words of a page that answer a question.
-
-    Args:
-        words: The words of the page.
-        query: The question.
-        relevance: (rows, cols), the scorer's map of the page, if there is one.
-        weights: The weights of the chooser.
-
-    Returns:
-        The likeliest words, in reading order; None if the page has no words.
+    """Find the words of a page that answer a question: the likeliest, in reading order; None if the page has no words.
+    relevance: (rows, cols), the scorer's map of the page, if there is one. weights: of the chooser.
 
     Example:
         >>> copied_answer(as_words("invoice.hocr"), "What is the total?").text

@@ -1,7 +1,6 @@
 """Classify words as kinds of values (date, amount, …), find the kind that a question asks for, and list synonyms.
 
-No embeddings and no download: regular expressions, and the tables of `kinds.toml`. Results are numpy arrays of
-flags.
+No embeddings and no download: regular expressions, and the tables of `kinds.toml`. Results are arrays of flags.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class Qwen3VL(Backbone):
         merge, pixels = vision.spatial_merge_size, vision.patch_size
         sizes = self._patch_grids(inputs)
         counts = torch.tensor([rows * cols // merge**2 for rows, cols in sizes])
-        _, rank = placeholder_owner(inputs["input_ids"].cpu() == self.image_token_id(model), counts)
-        prompt_rows = (rank == 0).nonzero()[:, 0].tolist()  # the row in which each picture begins, in prompt order
+        _, rank = placeholder_owner((inputs["input_ids"].cpu() == self.image_token_id(model)).numpy(), counts.numpy())
+        prompt_rows = (rank == 0).nonzero()[0].tolist()  # the row in which each picture begins, in prompt order
         return [
             VisualGrid(rows // merge, cols // merge, rows * pixels, cols * pixels, row)
             for (rows, cols), row in zip(sizes, prompt_rows, strict=True)

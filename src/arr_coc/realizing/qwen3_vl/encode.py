@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PatchPlaces:
-    """Where the patches of leaves are. positions: (P, 2) float32 row, col. indices, weights: (P, 4), taps into the
-    tower's learned table."""
+    """Where patches of leaves are. positions: (P, 2) float32 row, col. indices, weights: (P, 4), taps of a table."""
 
     positions: Tensor
     indices: Tensor
@@ -58,8 +57,7 @@ def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.devic
 def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
-    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
-    other.
+    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, in the order of the batch. Pictures do not see each other.
     """
     tower = model.model.visual
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])

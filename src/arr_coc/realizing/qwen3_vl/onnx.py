@@ -70,12 +70,7 @@ class OnnxSpeaker:
     seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols."""
 
     def __init__(
-        self,
-        reader: OnnxQwen3VL,
-        ids: Sequence[int],
-        seen: VisualTokens,
-        leaves: np.ndarray,
-        grid: tuple[int, int],
+        self, reader: OnnxQwen3VL, ids: Sequence[int], seen: VisualTokens, leaves: np.ndarray, grid: tuple[int, int]
     ) -> None:
         self.reader, tokens, text = reader, np.array(ids), reader.text
         visual = tokens == reader.config["image_token_id"]
