@@ -131,7 +131,7 @@ PageAsker = Callable[[Picture, Words | None, int, Relevance | None], Answer]
 def ask_page_by_page(
     document: Document, query: str, options: Options, scorer: RelevanceSource | None, asker: PageAsker
 ) -> Answer:
-    """Ask the best page, then the next while the answer is unsure; return the surest. The budget is that of all of them.
+    """Ask the best page, then the next while unsure; return the surest answer. The budget is that of all of them.
 
     options: how much may be spent in all; a quarter of one page by default. scorer: the one that was trained with the
     model. asker: asks about one page. `pages` of the answer names the page of each pass, the one that answers last.
