@@ -81,7 +81,7 @@ def test_the_contact_sheet_shows_funded_pages_bright(long_report):
     nothing = np.asarray(document_sheet(document, look(document, "x", budget=30, relevance=[None] * 30), width=900))
     assert warm > 1000
     assert not (np.abs(nothing.astype(int) - (255, 205, 70)).sum(2) < 60).any()
-    with pytest.raises(InputError, match="other pages"):
+    with pytest.raises(InputError, match="another document"):
         document_sheet(Document.of(long_report, "1-3"), found)
 
 

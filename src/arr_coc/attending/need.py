@@ -26,8 +26,7 @@ from .frame import Frame, to_cells
 EACH, REST, SMALL, FURTHER = 0.5, 6.5, 256, 1 / 10
 # Minimum share of the picture for questions about places and about numbers of things; factor for grave stakes.
 SHARES, CAREFUL = {"places": 1 / 16, "counting": 1 / 8}, 2.0
-# Letters with a relative accuracy below the first are lost; if more than the second of the relevant letters is lost, a
-# note says so.
+# Letters with a relative accuracy below the first are lost; a larger share of relevant ones than the second is noted.
 READ, LOST = 0.5, 0.25
 # Cells below this share of the highest relevance are not needed.
 NEEDED = 0.1

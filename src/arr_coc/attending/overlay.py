@@ -169,7 +169,6 @@ def _grid(values: Array, tree: Tree, level: int) -> Array:
 
 
 # ---- one budget over many pages --------------------------------------------------------------------------------------
-#
 # All tokens of all pages are sorted by gain, and the budget is spent on the first of them. So relevance decides between
 # pages as it does inside one, and more belief in a page never reduces its tokens.
 

@@ -18,8 +18,7 @@ from ..core import arrays
 from ..core.arrays import Array
 from .law import TENSION_NAMES as TENSION_NAMES
 
-# Set by hand, for callers without a law. Exploring and diversifying are small, because at one half a map and its
-# complement cancel.
+# Set by hand, for callers without a law. At one half a map and its complement would cancel.
 DEFAULT_TENSIONS: Mapping[str, float] = dict(zip(TENSION_NAMES, (0.6, 0.15, 0.1), strict=True))
 WEIGHTS = np.array([4 / 7, 1.0, 0.09])
 TOP_PLACES = 8

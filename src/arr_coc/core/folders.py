@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Yield a path of the same name in a temporary folder beside `path`; on success that file replaces `path`, on
-    failure it is removed."""
+    """Yield a path of the same name in a temporary folder; on success that file replaces `path`, else it is removed."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:

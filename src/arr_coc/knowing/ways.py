@@ -29,14 +29,12 @@ def perspectival(texture: Texture) -> Array:
 
 
 # ---- propositional knowing: what is there to be read -----------------------------------------------------------------
-#
 # Local information is the entropy of quantised gradients: blank ground has one direction, a straight border two, print
 # many. Structure is the strength of those gradients and whether they look like strokes, so that faint noise, which has
 # much entropy and no content, stays low.
 
 DIRECTIONS = 8
-# Borders between directions, tan(22.5°): edges along the axes and the diagonals, by far the most frequent, are in the
-# middle of a bin and not on its border, where rounding would decide.
+# Border between directions, tan(22.5°): frequent edges, along axes and diagonals, are in the middle of a bin.
 HALF_WAY = 2**0.5 - 1
 # A gradient weaker than this (about eight grey levels across an edge) is flat ground.
 FLAT = 8 * 4 / 255
@@ -61,8 +59,6 @@ def propositional(texture: Texture) -> Array:
     score = 0.5 * entropy * (structure * 4).clip(0, 1) + 0.5 * structure
     return ops.enlarge(score, size).clip(0, 1)
 
-
-# ---- all three -------------------------------------------------------------------------------------------------------
 
 # Longer side of the maps for balancing: several values for each cell of a 1024-pixel picture, and fast.
 MAP_SIDE = 256

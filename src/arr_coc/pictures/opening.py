@@ -29,8 +29,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..core.errors import InputError, check_stop
 
-# Limits of one file: seconds of CPU time, seconds of the clock without `PROGRESS` seconds of CPU time, and how often it
-# may exceed them.
+# Limits of one file: seconds of CPU time, seconds without `PROGRESS` of them, and how often it may exceed these.
 SECONDS, CLOCK, PROGRESS, STRIKES = 10, 30, 0.01, 3
 # Seconds of CPU time after which a helper gets a lower priority, and its nice value then.
 FAIR, NICE = 1.0, 10

@@ -91,8 +91,7 @@ class TypeHeight:
 
 def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
     """Measure the heights of a picture's letters, in pixels of the picture as given; cached for the last pictures.
-    pixels: (H, W, 3) uint8, or (H, W). words: those of the picture, if known; pixels are then not used. size: (height,
-    width) of the picture as given, if the pixels are a reduced view of it.
+    words: those of the picture, if known; pixels are then not used. size: of the picture, if pixels are a smaller view.
 
     Example:
         >>> letters_of(np.full((64, 64, 3), 255, np.uint8)).median()
@@ -177,8 +176,7 @@ def measured(given: Sequence[InkPieces | TypeHeight]) -> list[TypeHeight]:
 
 
 def _rows(planes: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, ...]:
-    """Find rows of letters in planes of pieces: their planes (N,), boxes (N, 4) float32 y0, x0, y1, x1, and heights
-    (N,) float32."""
+    """Find rows of letters in planes of pieces: planes (N,), boxes (N, 4) y0, x0, y1, x1, and heights (N,) float32."""
     stats = np.concatenate([np.zeros((0, 5), np.int32), *(stats for _, stats in planes)])
     wide, tall, area = stats[:, 2:].T
     fits = (tall >= LEAST) & (tall <= MOST) & (wide <= LONGEST * tall) & (wide * 12 >= tall)

@@ -47,8 +47,7 @@ def origin(words: Words) -> str:
 
 
 def words_relevance(scene: Scene, query: str, weights: Path = WEIGHTS) -> Relevance:
-    """Compute the source "words", with known words, else by OCR. A picture without words gets the map "detail".
-    weights: of the chooser."""
+    """Compute the source "words", with known words, else by OCR; the map "detail" if there are none."""
     size = (scene.pixels.shape[0], scene.pixels.shape[1])
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
