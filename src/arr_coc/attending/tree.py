@@ -164,7 +164,7 @@ def tree_for(rows: int, cols: int, budget: int, levels: int | None = None) -> Tr
 
 
 def check_budget(budget: object, full: int) -> int:
-    """Return a whole number of tokens, at least 1, for a number or a share such as "25%"; more than `full` is `full`."""
+    """Return a whole number of tokens, at least 1, of a number or a share such as "25%"; at most `full`."""
     if isinstance(budget, str) and budget.strip().endswith("%"):
         return share_of(full, percentage(budget, "budget"))
     return min(whole(budget, f"budget (a share such as 25%, or tokens of the {full} of this picture)", 1), full)
