@@ -26,10 +26,8 @@ def reading_pays(scene: Scene) -> bool:
 
 
 def with_words(scene: Scene, query: str) -> Scene:
-    """Return the scene with the words of its `ocr` most relevant lines, if no words are known and reading pays.
-
-    The scorer's map for the question, which selects the lines, is kept as `pointed`.
-    """
+    """Return the scene with the words of its `ocr` most relevant lines, if no words are known and reading pays; and
+    with the scorer's map for the question, which selects the lines, as `pointed`."""
     if not scene.ocr or scene.words is not None or not scene.choosing or scene.given is None:
         return scene
     if not reading_pays(scene):
@@ -40,4 +38,5 @@ def with_words(scene: Scene, query: str) -> Scene:
         words = ocr_words(scene.page_pixels, pointed, scene.ocr)
     except InputError as error:  # continue without OCR if its models are damaged
         return replace(scene, ocr=0, remark=f"no words were read: {error}")
-    return replace(scene, words=words if len(words) else None, ocr=0, pointed=pointed)
+    page = words.unread or sum(map(len, words.texts)) >= LEAST_LETTERS  # as read, not as estimated
+    return replace(scene, words=words if page else None, ocr=0, pointed=pointed)
