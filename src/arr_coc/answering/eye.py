@@ -151,7 +151,7 @@ class Eye:
         return self
 
     def view(self, image: object) -> PictureView:
-        """A picture (no document) as the model sees it."""
+        """Return a picture (no document) as the model sees it."""
         return image if isinstance(image, PictureView) else self.engine.view(image)
 
     def prepare(
@@ -210,7 +210,7 @@ class Eye:
         return replace(options, words=words, ocr=any(scene.remark for scene in read))
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
-        """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
+        """Add what the words of its pages say to a look: text in the prompt, or an answer to copy."""
         words, allocations = settings.options.words, looked.plan.allocations
         if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
             if not isinstance(words, Words) or len(turns) > 1:
@@ -231,7 +231,7 @@ class Eye:
         return replace(found, plan=plan, seconds=seconds, question=looked.question)
 
     def _sureness(self, looked: ChatLook, confidence: float) -> float:
-        """How sure an answer is whose text has this probability: less where the scorer was not sure of its place."""
+        """Return how sure an answer of this probability is: less where the scorer was not sure of its place."""
         place, maps = self.calibration.place, looked.plan.relevance
         if place is None or not maps or not any(note.startswith(BY_SCORER) for note in looked.plan.notes):
             return confidence
@@ -266,7 +266,7 @@ class Eye:
         return answer
 
     def scored(self, query: str, view: PictureView | None = None) -> Relevance | None:
-        """The scorer's map of a picture, the current one by default; None where no scorer belongs to the model."""
+        """Return the scorer's map of a picture, the current one by default; None if the model has no scorer."""
         view = view or self._view
         if view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
@@ -385,6 +385,6 @@ class Eye:
 
 
 def beside(folder: Path) -> dict[str, Any]:
-    """What a training left in and beside the folder of a model, as arguments of `Eye`."""
+    """Return what a training left in and beside the folder of a model, as arguments of `Eye`."""
     scorer = scorer_beside(folder)
     return {"calibration": Calibration.beside(folder), "scorer": None if scorer is None else ScorerRelevance(scorer)}

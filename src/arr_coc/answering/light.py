@@ -96,19 +96,19 @@ class LightEngine:
         return self.images["patch_size"] * self.images["merge_size"]
 
     def taught_single_questions(self, scorer: object) -> bool:
-        """It is `mini`, and was."""
+        """Return True: `mini` was taught single questions."""
         return True
 
     # ---- looking -------------------------------------------------------------------------------------------------
 
     def view(self, image: object) -> PictureView:
-        """The picture as the model's processor resizes it."""
+        """Return the picture as the model's processor resizes it."""
         started = perf_counter()
         picture, words = load_page(image)
         return PictureView(picture, words, {"canvas": self.canvas(picture.pixels)}, perf_counter() - started)
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
-        """Where the tokens of the only picture of the only turn go."""
+        """Return where the tokens of the only picture of the only turn go."""
         views = [view for turn in turns for view in turn.views]
         if len(turns) != 1 or len(views) != 1:
             raise InputError("without torch one question is asked about one picture; use Eye.from_pretrained")
@@ -134,14 +134,14 @@ class LightEngine:
         return height // self.cell, width // self.cell
 
     def _view_at(self, view: PictureView, times: float) -> PictureView:
-        """The picture as the model's processor resizes it once it is shown this many times as large."""
+        """Return the picture as the model's processor resizes it once it is shown this many times as large."""
         if times == 1:
             return view
         picture = resized(view.picture, scaled_size(view.tensors["canvas"].shape[:2], times, self.cell))
         return replace(view, picture=picture, tensors={"canvas": self.canvas(picture.pixels)})
 
     def _plan(self, view: PictureView, settings: Settings) -> tuple[PromptPlan, PictureView]:
-        """Where the tokens go, and the picture as it is seen from the distance chosen."""
+        """Return where the tokens go, and the picture as it is seen from the distance chosen."""
         options, full, canvas, picture = settings.options, self.full_of(view), view.tensors["canvas"], view.picture
         tokens, seen = options.tokens(full), [view]
         offers: dict[str, Any] = {"words": options.words, "scorer": settings.scorer, "page": picture.pixels}
@@ -167,7 +167,7 @@ class LightEngine:
     # ---- what the model's processor makes of a picture and a question --------------------------------------------
 
     def canvas_size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """(height, width) of a picture as it is resized: multiples of a cell, not too many pixels."""
+        """Return (height, width) of a picture as it is resized: multiples of a cell, not too many pixels."""
         cell, (height, width) = self.cell, size
         if max(size) / min(size) > 200:
             raise InputError(
@@ -184,7 +184,7 @@ class LightEngine:
         return high, wide
 
     def canvas(self, pixels: np.ndarray) -> np.ndarray:
-        """(H, W, 3) uint8 → (H', W', 3) uint8, resized."""
+        """Convert (H, W, 3) uint8 → (H', W', 3) uint8, resized."""
         from PIL import Image
 
         high, wide = self.canvas_size((pixels.shape[0], pixels.shape[1]))
@@ -193,7 +193,7 @@ class LightEngine:
         return np.asarray(Image.fromarray(pixels).resize((wide, high), Image.Resampling.BICUBIC))
 
     def normalised(self, canvas: np.ndarray) -> np.ndarray:
-        """(H, W, 3) uint8 → (3, H, W) float32, scaled."""
+        """Convert (H, W, 3) uint8 → (3, H, W) float32, scaled."""
         import cv2
 
         picture = np.empty((3, *canvas.shape[:2]), dtype=np.float32)
@@ -202,7 +202,7 @@ class LightEngine:
         return picture
 
     def prompt_ids(self, query: str, tokens: int) -> list[int]:
-        """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
+        """Return the prompt with `tokens` placeholders; the question is only text, whatever markers it spells."""
         tokenizer = self.tokenizer
         placeholder = str(tokenizer.id_to_token(self.reader.config["image_token_id"]))
         query = without_markers(query, (one.content for one in tokenizer.get_added_tokens_decoder().values()))
@@ -210,7 +210,7 @@ class LightEngine:
         return tokenizer.encode(chat, add_special_tokens=False).ids
 
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
-        """The answer, step by step, and the visual tokens that it reads."""
+        """Return the answer, step by step, and the visual tokens that it reads."""
         (view,), (allocation,) = looked.views, looked.plan.allocations
         leaves = leaves_of(allocation)
         ids = self.prompt_ids(looked.inputs["query"], len(leaves))
@@ -222,18 +222,18 @@ class LightEngine:
 
 @lru_cache(maxsize=1)
 def light_engine(folder: Path) -> LightEngine:
-    """The engine of a folder, for every eye of this process."""
+    """Return the engine of a folder, for every eye of this process."""
     return LightEngine(folder)
 
 
 def quick_eye(**options: Any) -> Eye:
-    """The bundled `mini` without torch, for one question about one picture at a time. options: of `Eye`."""
+    """Return the bundled `mini` without torch, for one question about one picture at a time. options: of `Eye`."""
     folder = part_folder(MINI)
     return Eye(light_engine(folder), **{**beside(folder), **options})
 
 
 def can_be_quick(model: object, options: Options) -> bool:
-    """Will `LightEngine` do? The bundled mini on a processor, and a source that asks no model."""
+    """Return whether `LightEngine` suffices: the bundled mini on a processor, and a source that asks no model."""
     relevance, allocation = options.relevance, options.allocation
     if model != MINI or options.device != "cpu" or not isinstance(relevance, str | None):
         return False

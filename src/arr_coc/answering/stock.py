@@ -70,7 +70,7 @@ class StockEngine:
 
     @classmethod
     def from_folder(cls, folder: Path, name: str, device: str) -> Self:
-        """A stock model's folder, or its name on the hub."""
+        """Return a stock model's folder, or its name on the hub."""
         from transformers import AutoModelForImageTextToText
         from transformers.utils import logging
 
@@ -101,20 +101,20 @@ class StockEngine:
         return str(self.model.device)
 
     def view(self, image: object) -> PictureView:
-        """A picture as the processor shows it: a path, PIL image, array, tensor or page."""
+        """Return a picture as the processor shows it: a path, PIL image, array, tensor or page."""
         started = perf_counter()
         picture, words = load_page(image)
         pixels = processed(self.processor.image_processor, picture)
         return PictureView(picture, words, self.held(pixels), perf_counter() - started)
 
     def held(self, pixels: Inputs) -> dict[str, Any]:
-        """The tensors of pictures, what is seen on the model's device; ids stay here, or reading them would wait."""
+        """Return the tensors of pictures, those seen on the model's device; ids stay here, where reading is quick."""
         tensors, device = {name: value for name, value in pixels.items() if hasattr(value, "to")}, self.model.device
         with using_gpu(device):
             return {name: one.to(device) if one.is_floating_point() else one for name, one in tensors.items()}
 
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
-        """The prompt of a conversation whose pictures are views, and where their tokens go."""
+        """Return the prompt of a conversation whose pictures are views, and where their tokens go."""
         views = tuple(view for turn in turns for view in turn.views)
         seconds = {"load": sum(view.seconds for view in views)}
         with using_gpu(self.model.device):
@@ -170,7 +170,7 @@ class StockEngine:
         return [look_view(number) for number in range(len(shown))]
 
     def prompt_of(self, turns: Sequence[Turn], scorer: object) -> dict[str, object]:
-        """The model's inputs for turns whose pictures are views, ids not yet on its device: questions as the model
+        """Return the model's inputs for turns whose pictures are views, ids not on its device: questions as the model
         knows them; where it knows no other, all pictures and the last turn."""
 
         def known(turn: Turn) -> Turn:
@@ -193,7 +193,7 @@ class StockEngine:
         return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None)) if known is None else known
 
     def taught_single_questions(self, scorer: object) -> bool:
-        """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
+        """Return whether this is a reader of characters beside our scorer; larger models were taught conversations."""
         return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
 
     def realize(self, looked: ChatLook, **tower: object) -> Realized:
@@ -205,7 +205,7 @@ class StockEngine:
             return self.backbone.realize(self.model, looked.inputs, plan.allocations, **plan.options, **tower)
 
     def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep], int]:
-        """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
+        """Return the answer to a conversation, step by step, and the visual tokens it reads. A model that merges tokens
         behind its encoder says all at once."""
         graphs = self.graphs if len(looked.views) == 1 else None
         with timed(looked.seconds, "encode"):
@@ -230,7 +230,7 @@ class StockEngine:
 
 
 def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
-    """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
+    """Return the prompt of a conversation whose pictures are views: patches are cut once, text is set each time."""
     import torch
 
     views = [view for turn in turns for view in turn.views]
@@ -263,7 +263,7 @@ def placeholders(processor: Any, view: PictureView) -> int | None:
 
 
 def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
-    """The conversation in the model's own template, PLACE for every text: what users write is never read as markers."""
+    """Return the conversation in the model's template, with PLACE for each text, so that none is read as markers."""
     from jinja2 import TemplateError
 
     texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
@@ -299,7 +299,7 @@ def joined(looked: Sequence[ChatLook]) -> ChatLook:
 
 
 def adapted_model(folder: Path) -> str:
-    """The model that a folder of adapters says it was trained for."""
+    """Return the model that a folder of adapters says it was trained for."""
     try:
         name = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -311,7 +311,7 @@ def adapted_model(folder: Path) -> str:
 
 
 def with_adapters(model: object, folder: Path) -> object:
-    """The model with the adapters of a folder merged into its weights."""
+    """Return the model with the adapters of a folder merged into its weights."""
     try:
         return import_module("peft").PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
     except ImportError as error:
@@ -322,7 +322,7 @@ def with_adapters(model: object, folder: Path) -> object:
 
 
 def processed(image_processor: Callable[..., BatchFeature], picture: Picture) -> BatchFeature:
-    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
+    """Return what a model's own image processor makes of a picture; what it refuses, such as a strip 200 times as long
     as wide, raises `InputError` in one line."""
     try:
         return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")

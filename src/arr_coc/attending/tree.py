@@ -53,7 +53,7 @@ class Tree:
     levels: int
 
     def shape(self, level: int) -> tuple[int, int]:
-        """(rows, cols) of nodes at a level."""
+        """Return (rows, cols) of nodes at a level."""
         return -(-self.rows >> level), -(-self.cols >> level)
 
     @cached_property
@@ -131,11 +131,11 @@ class Tree:
         return bool((self.costs == 1).any())
 
     def nodes(self, level: int) -> slice:
-        """Where a level's nodes stand in the flat list."""
+        """Return the places of a level's nodes in the flat list."""
         return slice(self.offsets[level], self.offsets[level] + math.prod(self.shape(level)))
 
     def reach(self, budget: int) -> int:
-        """The most tokens that an allocation of this budget has: without an odd edge, exactly its tokens."""
+        """Return the most tokens that an allocation of this budget has: without an odd edge, exactly its tokens."""
         if budget < self.floor:
             raise InputError(
                 f"a budget of {budget} tokens cannot cover a grid of {self.rows}×{self.cols} cells at level "
@@ -147,7 +147,7 @@ class Tree:
 
 @lru_cache(maxsize=256)
 def build_tree(rows: int, cols: int, levels: int) -> Tree:
-    """The tree over a grid, no deeper than one root over the whole grid."""
+    """Return the tree over a grid, no deeper than one root over the whole grid."""
     if max(rows, cols) > LARGEST_SIDE_IN_CELLS:
         raise InputError(
             f"a grid of {rows}×{cols} cells is too large; the longest side may have {LARGEST_SIDE_IN_CELLS}"
@@ -156,7 +156,7 @@ def build_tree(rows: int, cols: int, levels: int) -> Tree:
 
 
 def tree_for(rows: int, cols: int, budget: int, levels: int | None = None) -> Tree:
-    """The tree of a grid. With `levels=None`: levels 0 to 3, and coarser ones only where the budget needs them."""
+    """Return the tree of a grid: with `levels=None` levels 0 to 3, and coarser ones if the budget needs them."""
     tree = build_tree(rows, cols, DEFAULT_LEVELS if levels is None else whole(levels, "levels"))
     while levels is None and tree.floor > budget and tree.floor > 1:
         tree = build_tree(rows, cols, tree.levels + 1)
@@ -174,13 +174,13 @@ def check_budget(budget: object, full: int) -> int:
 
 
 def quadtree(relevance: Array, tree: Tree, budget: int | Sequence[int]) -> Leaves:
-    """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
+    """Convert (B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
     selected = select_splits(split_gains(relevance, tree), tree, budget)
     return gather_leaves(selected, relevance, tree)
 
 
 def select_splits(gains: Array, tree: Tree, budget: int | Sequence[int]) -> Array:
-    """(B, M) gains → (B, M) bool: which nodes are split so that each picture has at most its budget of leaves.
+    """Convert (B, M) gains → (B, M) bool: which nodes are split so that each picture has at most its budget of leaves.
 
     Gains must be monotone: no child above its parent. Ties go to the coarser node, then to the earlier position.
     """
@@ -213,7 +213,7 @@ def _spend_rest(selected: np.ndarray, edge: np.ndarray, left: int, tree: Tree) -
 
 
 def gather_leaves(selected: Array, relevance: Array, tree: Tree) -> Leaves:
-    """(B, M) bool splits → the leaves."""
+    """Convert (B, M) bool splits → the leaves."""
     batch, leaves = len(selected), []
     exists = arrays.zeros((batch, *tree.shape(tree.levels)), "bool", selected) == 0
     for level in range(tree.levels, 0, -1):
@@ -225,12 +225,12 @@ def gather_leaves(selected: Array, relevance: Array, tree: Tree) -> Leaves:
 
 
 def split_gains(relevance: Array, tree: Tree) -> Array:
-    """(B, rows, cols) → (B, M): what splitting each node gains, the relevance inside it."""
+    """Convert (B, rows, cols) → (B, M): what splitting each node gains, the relevance inside it."""
     return node_sums(relevance, tree)[:, : len(tree.costs)]
 
 
 def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
-    """(B, h, w) → (B, ⌈h/2⌉, ⌈w/2⌉). Padding is zero: nothing lies beyond the edge, and nothing here is negative."""
+    """Pool (B, h, w) → (B, ⌈h/2⌉, ⌈w/2⌉). Padding is zero: nothing lies beyond the edge; no value is negative."""
     grid = arrays.pad_end(grid, grid.shape[1] % 2, grid.shape[2] % 2)
     upper_left, upper_right = grid[:, ::2, ::2], grid[:, ::2, 1::2]
     lower_left, lower_right = grid[:, 1::2, ::2], grid[:, 1::2, 1::2]
@@ -241,7 +241,7 @@ def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
 
 
 def node_sums(relevance: Array, tree: Tree) -> Array:
-    """(B, rows, cols) → (B, nodes): the relevance inside every node of `tree.nodes_table`, level 0 last."""
+    """Convert (B, rows, cols) → (B, nodes): the relevance inside every node of `tree.nodes_table`, level 0 last."""
     cells = arrays.float32(relevance).clip(0)
     levels = [cells]
     for _ in range(tree.levels):
@@ -251,7 +251,7 @@ def node_sums(relevance: Array, tree: Tree) -> Array:
 
 
 def gather_nodes(chosen: Array, sums: Array, tree: Tree, budgets: Sequence[int]) -> Leaves:
-    """(B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
+    """Convert (B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
     library, longest = arrays.namespace(chosen), max(budgets)
     raster = arrays.like(tree.raster_order, chosen)
     in_order = chosen[:, raster]

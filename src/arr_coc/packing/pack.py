@@ -54,7 +54,7 @@ class PackStyle:
     options: Options = field(default_factory=Options)
 
     def for_pictures(self, number: int) -> PackStyle:
-        """The same where a request shows this many pictures: overviews only where crops were too many for the model."""
+        """Return the same for a request with this number of pictures: overviews only, if crops are too many."""
         most = self.table.pictures
         return self if most is None or number * (1 + MOST_CROPS) <= most else replace(self, layout="overview")
 
@@ -108,7 +108,7 @@ def pack(
 
 
 def grip_for(model: object, grip: object = None) -> Grip:
-    """The grip that was given, else that of a model where it was measured, else a cautious one."""
+    """Return the grip that was given, else that of a model where it was measured, else a cautious one."""
     found = as_grip(grip) or Grip.known(model.name if isinstance(model, TokenTable) else str(model))
     # What limits a canvas limits no crop of it.
     return replace(found, largest=None) if found else Grip.cautious()
@@ -141,19 +141,19 @@ class PackPage:
     def part(
         self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
     ) -> PackedPicture:
-        """A part of it as a picture of its own."""
+        """Return a part of it as a picture of its own."""
         pixels = marked(drawn(self.picture.pixels, self.size, part), part, marks)
         return PackedPicture(padded(pixels, canvas), table.tokens(canvas), *part[:2], self.number, part.letter)
 
     def whole(self, table: TokenTable, pictures: int = 1) -> PackedPicture:
-        """All of it, smaller only where one of this many pictures would else be refused."""
+        """Return all of it, smaller only where one of this many pictures would else be refused."""
         shrink = min(1.0, table.limits.longest(pictures) / max(self.picture.pixels.shape[:2]))
         size = snapped(self.picture.pixels.shape[:2], shrink, 1, round)
         made = self.part(PackPart((0, 0, *self.size), size), size, table)
         return made if shrink < 1 else replace(made, tokens=table.tokens(self.size))
 
     def word_boxes(self) -> np.ndarray:
-        """(N, 4) x0, y0, x1, y1 in pixels."""
+        """Return (N, 4) x0, y0, x1, y1 in pixels."""
         if self.words is None or not len(self.words):
             return np.zeros((0, 4))
         return self.words.boxes.astype(np.float64) * np.array([self.size[1], self.size[0]] * 2)
@@ -230,7 +230,7 @@ def only_overview(
 
 
 def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
-    """Where an overlay would spend as many cells as the budget can show."""
+    """Return where an overlay would spend as many cells as the budget can show."""
     cell = style.table.cell if style.table.even else 32
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
@@ -279,7 +279,7 @@ class Cells:
         return min(rectangle.row * down, size[0] - height), min(rectangle.col * across, size[1] - width), height, width
 
     def share(self, parts: Sequence[PackPart]) -> float:
-        """The share of the relevance that lies in parts."""
+        """Return the share of the relevance that lies in parts."""
         seen, (down, across) = np.zeros(self.relevance.shape, bool), self.steps
         for part in parts:
             y, x, height, width = part.source
@@ -288,7 +288,7 @@ class Cells:
         return float(self.relevance[seen].sum() / max(self.relevance.sum(), 1e-9))
 
     def pointed(self, parts: Sequence[PackPart]) -> bool:
-        """Whether parts hold more of the relevance than their ground alone would."""
+        """Return whether parts hold more of the relevance than their ground alone would."""
         ground = sum(part.source[2] * part.source[3] for part in parts) / math.prod(self.frame.image_size)
         return self.share(parts) > POINTED * ground
 
@@ -309,7 +309,7 @@ def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> li
 def as_crops(
     page: PackPage, view: Cells, budget: int, style: PackStyle
 ) -> tuple[list[PackedPicture], list[PackPart]] | None:
-    """An overview and parts, each a picture of its own; None where the budget pays for no two pictures."""
+    """Return an overview and parts, each a picture of its own; None where the budget pays for no two pictures."""
     table = style.table
     first = table.fit(page.size, max(table.least, budget // OVERVIEW_SHARE))
     if first is None or budget - table.tokens(first.canvas) < table.least:
@@ -324,7 +324,7 @@ def as_crops(
 
 
 def best_parts(page: PackPage, view: Cells, left: int, table: TokenTable) -> list[PackPart]:
-    """The parts that the question needs most, for at most `left` tokens together."""
+    """Return the parts that the question needs most, for at most `left` tokens together."""
 
     @cache
     def tokens(rows: int, cols: int) -> int:
@@ -340,7 +340,7 @@ def best_parts(page: PackPage, view: Cells, left: int, table: TokenTable) -> lis
 def details(
     page: PackPage, query: str, budget: int, style: PackStyle, shown: Sequence[PackedPicture] = ()
 ) -> list[PackedPicture]:
-    """What a later question needs of a page that is shown already: parts, without an overview; empty where nothing
+    """Return what a later question needs of a page already shown: parts, without an overview; empty where nothing
     stands out. shown: parts in these are not shown again."""
     if budget < style.table.least:
         return []
@@ -354,7 +354,7 @@ def details(
 
 
 def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:
-    """What a picture costs; more than any budget where the model would not see all of its pixels."""
+    """Return what a picture costs; more than any budget where the model would not see all of its pixels."""
     if max(size) > 199 * min(size):
         return sys.maxsize
     count = table.counted(*size)

@@ -127,7 +127,7 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
 
 
 def memory_for(pixels: int) -> None:
-    """In a helper, set the memory limit for a picture of this size; elsewhere do nothing."""
+    """Set the memory limit for a picture of this size in a helper; do nothing elsewhere."""
     if is_helper:
         import resource
 

@@ -45,7 +45,7 @@ class PicturePrompt:
         return self.backbone.can_glance
 
     def glance_maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-        """The source "glance": the model's own attention, for all pictures of a prompt at once."""
+        """Return the source "glance": the model's own attention, for all pictures of a prompt at once."""
         backbone = self.backbone
         if not backbone.can_glance:
             raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
@@ -100,7 +100,7 @@ def plan_prompt(
 def scenes_of(
     prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings, views: Sequence[View]
 ) -> list[Scene]:
-    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
+    """Return what can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
 
     @cache
     def pictures() -> list[Tensor]:
@@ -147,7 +147,7 @@ def token_budgets(grids: Sequence[VisualGrid], request: Options, tiled: bool = F
 
 
 def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.ndarray]:
-    """What each further token of each picture is worth. maps: relevance, comparable between pictures."""
+    """Return what each further token of each picture is worth. maps: relevance, comparable between pictures."""
     cells = [
         to_cells(as_maps(plain_map(one)), Frame((grid.rows, grid.cols), 1))[0]
         for one, grid in zip(maps, grids, strict=True)
@@ -156,7 +156,7 @@ def gains_of(maps: Sequence[object], grids: Sequence[VisualGrid]) -> list[np.nda
 
 
 def shared_budgets(groups: Sequence[int], gains: Sequence[np.ndarray], request: Options) -> list[int]:
-    """What each picture may cost, exactly on the budget of its group; at least 1, for the prompt shows it.
+    """Return what each picture may cost, exactly on the budget of its group; at least 1, for the prompt shows it.
 
     groups: which pictures share a budget. gains: of each picture, what each further token is worth. request: how much
     may be spent by each group; several budgets are one for each.

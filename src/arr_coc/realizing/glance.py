@@ -58,7 +58,7 @@ class Glance:
 
     @classmethod
     def load(cls, path: str | Path) -> Glance:
-        """The heads that `arr-coc calibrate` wrote down."""
+        """Return the heads that `arr-coc calibrate` wrote down."""
         verify(Path(path).parent, [Path(path).name])
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ class Glance:
 
 
 def find_glance(model: PreTrainedModel) -> Glance:
-    """How this model glances best, where that was measured; else as any model is likely to."""
+    """Return how this model glances best, where that was measured; else as any model is likely to."""
     name = getattr(model.config, "_name_or_path", "") or ""
     path = measured_path(name, "glance")
     return Glance.load(path) if name and os.path.isfile(path) else Glance()
@@ -95,7 +95,7 @@ class GlanceView:
 
 
 def whole_pictures(grids: Sequence[VisualGrid], tiled: bool) -> list[list[int]]:
-    """The numbers of the grids of each picture: tiles of one row of the batch are one picture in parts."""
+    """Return the numbers of the grids of each picture: tiles of one row of the batch are one picture in parts."""
     groups: dict[int, list[int]] = {}
     for number, grid in enumerate(grids):
         groups.setdefault(grid.row if tiled else number, []).append(number)
@@ -103,7 +103,7 @@ def whole_pictures(grids: Sequence[VisualGrid], tiled: bool) -> list[list[int]]:
 
 
 def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False) -> list[int]:
-    """The coarsest level, from 1 on, at which each picture has the tokens that a glance needs; tiles count together."""
+    """Return the coarsest level, at least 1, at which each picture has enough tokens to glance; tiles count as one."""
     coarsest = [max(1, build_tree(grid.rows, grid.cols, 16).levels) for grid in grids]
     levels = [1] * len(grids)
     for members in whole_pictures(grids, tiled):
@@ -117,7 +117,7 @@ def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False
 
 
 def coarse_allocation(grid: VisualGrid, level: int) -> Allocation:
-    """The whole picture at one level."""
+    """Return the whole picture at one level."""
     corners = np.indices((-(-grid.rows >> level), -(-grid.cols >> level))).reshape(2, -1) << level
     leaves = np.stack([*corners, np.full_like(corners[0], level)], axis=1)
     return grid.frame.allocation(leaves, np.zeros(len(leaves)), len(leaves), "uniform")
@@ -158,7 +158,7 @@ def read_view(
 def glance_relevance(
     backbone: Backbone, model: PreTrainedModel, inputs: Inputs, queries: Sequence[str], glance: Glance | None = None
 ) -> tuple[list[Relevance], object]:
-    """Where the model looks before it answers, for every picture; and `GlanceView.known`. queries: of each row."""
+    """Return where the model looks before it answers, per picture, and `GlanceView.known`. queries: of each row."""
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
@@ -194,7 +194,7 @@ def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
 
 
 def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
-    """The numbers of the language layers that are read: those of the heads, or a share of all that attend."""
+    """Return the numbers of the language layers that are read: those of the heads, or a share of all that attend."""
     numbers = sorted(set(attention_modules(model).values()))
     if glance.heads is None:
         return numbers[int(len(numbers) * FIRST_LAYER) :]
@@ -223,7 +223,7 @@ def spread_over_cells(
 
 
 def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> Tensor:
-    """(C,) int64: which of the leaves, picture after picture in raster order, shows each level-0 cell."""
+    """Return (C,) int64: which of the leaves, picture after picture in raster order, shows each level-0 cell."""
     parts, first = [], 0
     for (rows, cols), level in zip(grids, levels, strict=True):
         wide = -(-cols >> level)
@@ -249,12 +249,12 @@ _reading = Lock()
 
 
 def language_model(model: PreTrainedModel) -> Any:
-    """The language model inside a vision-language model, without its head."""
+    """Return the language model inside a vision-language model, without its head."""
     return model.base_model.language_model
 
 
 def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = None) -> dict[nn.Module, int]:
-    """The attention modules of the language model that go through the interface, with the number of their layer."""
+    """Return the language model's attention modules that use the interface, with their layer's number."""
     wanted = None if layers is None else set(layers)
     return {
         module: module.layer_idx
@@ -327,7 +327,7 @@ def _attend(
 def attention_weights(
     query: Tensor, key: Tensor, mask: Tensor | None, scaling: float | None, causal: bool, rows: Tensor, columns: Tensor
 ) -> Tensor:
-    """(B, heads, Q, K) float32: softmax over all keys, of the rows (B, Q) asked for, at the columns (B, K).
+    """Return (B, heads, Q, K) float32: softmax over all keys, of the rows (B, Q) asked for, at the columns (B, K).
 
     query: (B, heads, L, d). key: (B, key heads, N, d). mask: (B or 1, 1, L, N) bool, or numbers to add; None is causal.
     """

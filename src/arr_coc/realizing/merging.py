@@ -47,7 +47,7 @@ class TokenLayout:
 
 
 def dense_layout(grids: Sequence[VisualGrid]) -> TokenLayout:
-    """Every token lies in a grid, grid after grid, row by row."""
+    """Return a layout where every token lies in a grid, grid after grid, row by row."""
     return TokenLayout(tuple(grids), torch.arange(sum(grid.tokens for grid in grids)))
 
 
@@ -58,7 +58,7 @@ def square_grid(side: int, pixels: int) -> VisualGrid:
 
 
 def inner(model: PreTrainedModel) -> Any:
-    """The stock model without its language head: where the encoder and the positions are made."""
+    """Return the stock model without its language head: where the encoder and the positions are made."""
     return model.base_model
 
 
@@ -70,7 +70,7 @@ class MergingBackbone(Backbone):
 
     @abstractmethod
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
-        """Where the tokens lie; the `row` of the grids need not be set."""
+        """Return where the tokens lie; the `row` of the grids need not be set."""
 
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         layout = self.layout(model, inputs)
@@ -85,7 +85,7 @@ class MergingBackbone(Backbone):
         return [fit(tile, grid) for tile, grid in zip(denormalize(tiles, processor), grids, strict=True)]
 
     def placeholders(self, model: PreTrainedModel, inputs: Inputs) -> Tensor:
-        """(B, L) bool: where the prompts hold a visual token."""
+        """Return (B, L) bool: where the prompts hold a visual token."""
         return inputs["input_ids"] == self.image_token_id(model)
 
     def encoder_keys(self, model: PreTrainedModel) -> set[str]:
@@ -93,11 +93,11 @@ class MergingBackbone(Backbone):
         return {*self.picture_keys, *inspect.signature(inner(model).get_image_features).parameters} - {"kwargs"}
 
     def positions(self, model: PreTrainedModel, inputs: Inputs, attention_mask: Tensor) -> Tensor:
-        """(P, B, L) positions of the long prompt; P = 1: plain counts of the tokens that are not padding."""
+        """Return (P, B, L) positions of the long prompt; P = 1: plain counts of the tokens that are not padding."""
         return (attention_mask.cumsum(-1) - 1).clamp_min(0)[None]
 
     def prompt_positions(self, positions: Tensor, attention_mask: Tensor) -> Tensor:
-        """The `position_ids` that the stock class takes, from merged positions (P, B, L')."""
+        """Return the `position_ids` that the stock class takes, from merged positions (P, B, L')."""
         return positions[0]
 
     def realize(
@@ -124,13 +124,13 @@ class MergingBackbone(Backbone):
         return replace(self.splice(model, inputs, plan, encoded, merged), notes=notes)
 
     def merge(self, tokens: Tensor, plan: MergePlan) -> Tensor:
-        """The encoder's tokens (N, D) as those (K, D) of the plan. `arr_coc_lab.classic.compressor` has another way."""
+        """Return the encoder's tokens (N, D) as the plan's (K, D). `arr_coc_lab.classic.compressor` has another way."""
         return plan.apply(tokens)
 
     def splice(
         self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, encoded: object, merged: Tensor
     ) -> Realized:
-        """The shortened prompt around the merged tokens (K, D), which stand in a copy of the encoder's output."""
+        """Return the shortened prompt around the merged tokens (K, D), put into a copy of the encoder's output."""
         placeholder, mask = self.placeholders(model, inputs), mask_of(inputs)
         keep = mask.bool() & ~placeholder
         stays = torch.zeros(plan.length, dtype=torch.bool)
@@ -163,7 +163,7 @@ class MergingBackbone(Backbone):
 
 
 def first_members(plan: MergePlan) -> Tensor:
-    """(count,) the first input token of every output token, or the next one free: the placeholder that stays for it.
+    """Return (count,) the first input token of every output token, or the next free one: its remaining placeholder.
 
     Leaves of an overlay that lie on one another may begin at the same token; there are never more leaves than tokens
     from any place to the end of a picture.
@@ -175,7 +175,7 @@ def first_members(plan: MergePlan) -> Tensor:
 
 
 def prompt_rows(placeholder: Tensor, expected: int) -> Tensor:
-    """(N,) int64: the row of the batch that shows each visual token."""
+    """Return (N,) int64: the row of the batch that shows each visual token."""
     rows = placeholder.nonzero()[:, 0].cpu()
     if len(rows) != expected:
         raise InputError(
@@ -186,14 +186,14 @@ def prompt_rows(placeholder: Tensor, expected: int) -> Tensor:
 
 
 def without_cache(model: PreTrainedModel, inputs: Inputs) -> bool:
-    """Whether the call, or the generation configuration, says to do without a key-value cache."""
+    """Return whether the call, or the generation configuration, says to do without a key-value cache."""
     wanted = inputs.get("use_cache")
     config = inputs.get("generation_config") or getattr(model, "generation_config", None)
     return (getattr(config, "use_cache", None) if wanted is None else wanted) is False
 
 
 def fit(picture: Tensor, grid: VisualGrid) -> Tensor:
-    """(3, h, w) -> (3, height, width) of the grid's canvas; mostly nothing to do."""
+    """Convert (3, h, w) -> (3, height, width) of the grid's canvas; mostly nothing to do."""
     if picture.shape[-2:] == (grid.height, grid.width):
         return picture
     return F.interpolate(picture[None], (grid.height, grid.width), mode="bilinear", antialias=True)[0].clamp(0, 1)
@@ -243,7 +243,7 @@ class MergePlan:
         return len(self.members) == self.count
 
     def apply(self, values: Tensor) -> Tensor:
-        """(N, ...) -> (count, ...) in the dtype of `values` (averages are summed in float32 at least)."""
+        """Convert (N, ...) -> (count, ...) in the dtype of `values` (averages are summed in float32 at least)."""
         members, slots = self.members.to(values.device), self.slots.to(values.device)
         if self.selects:
             return values.index_select(0, members)
@@ -254,7 +254,7 @@ class MergePlan:
         return merged.index_add(0, slots, parts).to(values.dtype)
 
     def positions(self, positions: Tensor) -> Tensor:
-        """(..., N) positions -> (..., count): integers stay integers where every one is, else float32."""
+        """Convert (..., N) positions -> (..., count): integers stay integers where every one is, else float32."""
         if self.selects:
             return positions.index_select(-1, self.members.to(positions.device))
         merged = self.apply(positions.movedim(-1, 0).double()).movedim(0, -1)
@@ -265,7 +265,7 @@ class MergePlan:
 
 
 def merge_plan(allocations: Sequence[Allocation], cells: Tensor) -> MergePlan:
-    """The plan of what was allocated.
+    """Return the plan of what was allocated.
 
     A region of t tokens becomes at most t: one for a leaf, else a grid of blocks. A cell is in every region over it.
 
@@ -309,7 +309,7 @@ def merge_plan(allocations: Sequence[Allocation], cells: Tensor) -> MergePlan:
 
 
 def _blocks(counts: np.ndarray, extent: np.ndarray) -> np.ndarray:
-    """(R, 2) rows and columns of the tokens of each region: its grid of tokens where it has as many cells each way,
+    """Return (R, 2) rows and columns of each region's tokens: its grid of tokens where it has as many cells each way,
     else blocks of about its own shape, never more than tokens."""
     height, width = extent.T
     rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)

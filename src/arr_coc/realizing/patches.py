@@ -75,7 +75,7 @@ class LeafBatch:
     def pack(
         cls, parts: Sequence[np.ndarray], grids: Sequence[tuple[int, int]], device: torch.device | str = "cpu"
     ) -> LeafBatch:
-        """The leaves (N, 3) or (N, 4) and the grid of each picture."""
+        """Return the leaves (N, 3) or (N, 4) and the grid of each picture."""
         counts = tuple(len(part) for part in parts)
         fractional = any(part.shape[1] == 4 for part in parts)
         leaves = [torch.from_numpy(part) for part in parts]
@@ -87,7 +87,7 @@ class LeafBatch:
 
     @classmethod
     def equal(cls, leaves: Tensor, grid: tuple[int, int], levels: int) -> LeafBatch:
-        """An equal-length batch that may already be on a GPU: leaves (B, N, 3), all pictures of one grid."""
+        """Return an equal-length batch that may already be on a GPU: leaves (B, N, 3), all pictures of one grid."""
         batch, number = leaves.shape[:2]
         owner = torch.arange(batch, device=leaves.device).repeat_interleave(number)
         size = torch.tensor(grid, device=leaves.device).expand(batch, 2)
@@ -102,7 +102,7 @@ class LeafBatch:
 def unpatchify(
     patches: Tensor, sizes: Sequence[tuple[int, int]], patch_size: int, merge: int, temporal: int
 ) -> list[Tensor]:
-    """The pictures (C, H, W) inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
+    """Return the pictures (C, H, W) in a processor's `pixel_values`; exact, because level-0 patches tile the picture.
 
     patches: (sum of rows·cols, C·T·P·P) in merge-block order. sizes: (patch rows, patch cols) of each picture.
     The T temporal copies of a still picture are equal, the first is taken.
@@ -119,7 +119,7 @@ def unpatchify(
 
 
 def denormalize(pixels: Tensor, processor: ProcessorMixin) -> Tensor:
-    """(…, 3, H, W) as the encoder sees them -> float32 in [0, 1]."""
+    """Convert (…, 3, H, W) as the encoder sees them -> float32 in [0, 1]."""
     image_processor = getattr(processor, "image_processor", processor)
     mean, std = getattr(image_processor, "image_mean", None), getattr(image_processor, "image_std", None)
     pixels = pixels.float()

@@ -105,14 +105,14 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
 
 
 def view_size(size: tuple[int, ...], times: float = 1.0) -> tuple[int, int]:
-    """(height, width) at which a picture is read where its letters are not tall, `times` as large."""
+    """Return (height, width) at which a picture without tall letters is read, `times` as large."""
     height, width = size
     times *= min(1.0, math.sqrt(READ_PIXELS / (height * width)))
     return (height, width) if times >= 1 else (max(1, round(height * times)), max(1, round(width * times)))
 
 
 def view_letters(pixels: np.ndarray) -> TypeHeight:
-    """The letters of (H, W, 3) uint8 in a grey view of half the size at which it is read, a quarter of the work."""
+    """Measure the letters of (H, W, 3) uint8 in a grey view of half the size at which it is read."""
     return measured([labelled(pixels)])[0]
 
 

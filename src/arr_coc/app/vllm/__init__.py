@@ -15,7 +15,7 @@ ARCHITECTURE = "ArrCocQwen3VL"
 
 
 def register() -> None:
-    """The entry point `vllm.general_plugins`: called in every process of vLLM, and perhaps more than once."""
+    """Register the plugin: entry point `vllm.general_plugins`, called in every process, perhaps more than once."""
     registry = import_module("vllm").ModelRegistry
     if ARCHITECTURE not in registry.get_supported_archs():
         registry.register_model(ARCHITECTURE, f"{__name__}.model:{ARCHITECTURE}")

@@ -96,7 +96,7 @@ class OnnxScorer:
 
 
 def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
-    """(rows · cols, 4 waves) float32: `reading_scorer.position_waves` without torch."""
+    """Return (rows · cols, 4 waves) float32: `reading_scorer.position_waves` without torch."""
     rates = 2 * math.pi / (3 * 1.7 ** np.arange(waves))
     down, across = (np.arange(count)[:, None] * rates for count in (rows, cols))
     down, across = (np.concatenate([np.sin(angle), np.cos(angle)], 1) for angle in (down, across))

@@ -56,7 +56,7 @@ class ChannelNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, features: Tensor) -> Tensor:
-        """(B, C, H, W) → the same."""
+        """Normalise (B, C, H, W)."""
         if self.last:
             placed = features.permute(0, 2, 3, 1)
             return F.rms_norm(placed, placed.shape[-1:], self.weight.to(placed.dtype), 1e-6).permute(0, 3, 1, 2)

@@ -50,7 +50,7 @@ class Qwen3VL(Backbone):
         return [denormalize(one, processor) for one in pictures]
 
     def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
-        """The pictures inside `pixel_values`, as the vision tower sees them; of a video groups of frames, which are
+        """Return the pictures in `pixel_values`, as the vision tower sees them; of a video groups of frames, which are
         channels, in a patch's own order."""
         vision = model.config.vision_config
         merge, frames = vision.spatial_merge_size, self.temporal or vision.temporal_patch_size
@@ -76,7 +76,7 @@ class Qwen3VL(Backbone):
         return self.splice(model, inputs, batch, tokens)
 
     def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
-        """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
+        """Return the prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
         ids, image = inputs["input_ids"], self.image_token_id(model)
         device = ids.device
         mask = mask_of(inputs)
@@ -107,7 +107,7 @@ class Qwen3VL(Backbone):
 
     @classmethod
     def _patch_grids(cls, inputs: Inputs) -> list[tuple[int, int]]:
-        """(patch rows, patch cols) of every picture, or of every group of frames of every video."""
+        """Return (patch rows, patch cols) of every picture, or of every group of frames of every video."""
         pixels, grid = (inputs.get(key) for key in cls.picture_keys)
         if grid is None or pixels is None:
             raise InputError(f"{' and '.join(cls.picture_keys)} are needed, as the Qwen3-VL processor gives them")

@@ -32,7 +32,7 @@ class PatchPlaces:
 
     @classmethod
     def of(cls, tower: Any, leaves: Tensor, grids: Tensor) -> PatchPlaces:
-        """Of leaves (M, 3) or (M, 4). grids: (M, 2) or (2,), rows and cols of level-0 tokens of each one's picture."""
+        """Build it from leaves (M, 3) or (M, 4). grids: (M, 2) or (2,), rows and cols of level-0 tokens by picture."""
         merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
         positions = vision_positions(leaves, merge).reshape(-1, 2)
         size = grids * merge
@@ -41,7 +41,7 @@ class PatchPlaces:
 
 
 def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
-    """What the tower's attention needs to know about rows of `lengths` patches, as arguments of its blocks.
+    """Return what the tower's attention needs to know about rows of `lengths` patches, as arguments of its blocks.
 
     Boundaries stay on the CPU, where the tower reads them as a list in every layer. A flash kernel wants them beside
     the patches, and the longest length as a number.
@@ -110,7 +110,7 @@ def run_language_model(
     attention_mask: Tensor | None = None,
     **arguments: object,
 ) -> Any:
-    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output."""
+    """Run the language model on a prompt with one placeholder per visual token. input_ids: (B, L)."""
     core, visual = model.model, input_ids == model.config.image_token_id
     if int(visual.sum()) != len(tokens.embeds):
         raise InputError(

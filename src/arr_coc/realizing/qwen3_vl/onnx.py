@@ -109,7 +109,7 @@ class OnnxSpeaker:
 
 
 def leaf_patches(picture: np.ndarray, leaves: np.ndarray, merge: int, size: int, temporal: int) -> np.ndarray:
-    """(3, H, W), (N, 3) → (N · merge², 3 · temporal · size²): each leaf's pixels at its own resolution."""
+    """Convert (3, H, W), (N, 3) → (N · merge², 3 · temporal · size²): each leaf's pixels at its own resolution."""
     import cv2
 
     cell, plane = merge * size, picture
@@ -130,6 +130,6 @@ def leaf_patches(picture: np.ndarray, leaves: np.ndarray, merge: int, size: int,
 
 
 def _padded(plane: np.ndarray, multiple: int) -> np.ndarray:
-    """(C, H, W) with its right and bottom edge repeated up to a multiple."""
+    """Return (C, H, W) with its right and bottom edge repeated up to a multiple."""
     below, right = -plane.shape[1] % multiple, -plane.shape[2] % multiple
     return np.pad(plane, ((0, 0), (0, below), (0, right)), mode="edge") if below or right else plane
