@@ -40,8 +40,6 @@ MOST_CROPS, MOST_PAGES = 3, 200
 POINTED = 1.15
 # Letters so large that they are read best hardly larger than a picture of the whole shows them: that suffices.
 SUFFICES = 1.15
-# Places are found in four fifths of a picture as well, in less time; smaller pictures than this stay whole.
-LOOKED, LEAST_SIDE = 0.8, 768
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,7 @@ class PackPage:
 
     @cached_property
     def prepared(self) -> Prepared:
-        side = min(VIEW_SIDE, max(LEAST_SIDE, round(LOOKED * max(self.picture.pixels.shape[:2]))))
-        return Prepared(load_picture(self.picture, longest_side=side), words=self.words)
+        return Prepared(load_picture(self.picture, longest_side=VIEW_SIDE), words=self.words)
 
     def part(
         self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
@@ -372,9 +369,12 @@ def shared_budget(pages: Sequence[PackPage], query: str, budget: int, style: Pac
         peak = np.sort(looked.relevance.map.ravel())[::-1]
         # What the best hundredth of the page is worth: one line that answers counts, not how full a page is.
         needs.append(float(peak[: max(1, len(peak) // 100)].mean()))
-    least = [min(table.tokens(page.size), table.least * (1 + table.even)) for page in pages]
+    least = [
+        min(table.tokens(page.size), max(table.least, 2 * table.least if table.even else table.least)) for page in pages
+    ]
     order = sorted(range(len(pages)), key=lambda number: (-needs[number], number))
-    shares, left = [0] * len(pages), budget
+    shares = [0] * len(pages)
+    left = budget
     for number in order[: table.pictures]:
         if least[number] <= left:
             shares[number] = least[number]
