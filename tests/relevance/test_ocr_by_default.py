@@ -18,8 +18,9 @@ from arr_coc.knowing.words import reading
 from arr_coc.knowing.words.answer import WordsAnswer, copied_answer
 from arr_coc.looking import examine, prepare
 from arr_coc.options import Options
-from arr_coc.pictures.ocr import MOST_LINES
+from arr_coc.pictures.ocr import MOST_LINES, ocr_words
 from arr_coc.pictures.words import OCR, make_words
+from arr_coc_lab.worlds.needle import render
 
 HEADS, ROWS = ("Region", "Spring", "Summer", "Autumn"), ("North", "South", "East", "West")
 QUERY = "What is the value of South in Summer?"
@@ -125,3 +126,11 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
     assert any("lines, read before)" in note for note in eye.ask(QUERY, budget=0.1).notes)
     assert eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).source == "pixels"
     assert not any("OCR" in note for note in eye.ask(QUERY, budget=0.1, options=Options(ocr=False)).notes)
+
+
+def test_a_picture_with_few_letters_is_no_page():
+    batch = render("zoo", 1, (512, 512), 7, "test")
+    scene = Scene(batch.pictures[0].permute(1, 2, 0).contiguous().numpy(), ocr=12)
+    assert reading.reading_pays(scene), "by its pixels it may have letters enough"
+    assert 0 < sum(map(len, ocr_words(scene.pixels).texts)) < reading.LEAST_LETTERS
+    assert reading.with_words(scene, batch.questions[0]).words is None
