@@ -107,6 +107,28 @@ def test_others_go_on_and_what_is_called_off_ends(isolated: None, monkeypatch: p
     assert helper.process.pid not in children(), "its memory is not back"
 
 
+def test_slow_files_take_turns(isolated: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "SECONDS", 60)
+    left, seen = threading.Event(), list[set[int]]()
+
+    def read() -> None:
+        with stopping(left.is_set), pytest.raises(Stopped):
+            load_picture(SCANS)
+
+    readers = [threading.Thread(target=read) for _ in range(opening.TOGETHER + 2)]
+    [reader.start() for reader in readers]
+    while len(pids := [one.process.pid for one in opening._helpers.slow]) < len(readers):
+        time.sleep(0.02)
+    while len(seen) < 20 * len(pids):
+        time.sleep(opening.TURN / 4)
+        states = {pid: Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[1][0] for pid in pids}
+        seen.append({pid for pid, state in states.items() if state != "T"})
+    left.set()
+    [reader.join(10) for reader in readers]
+    assert set.union(*seen) == set(pids), "one never had its turn"
+    assert sum(map(len, seen)) / len(seen) < opening.TOGETHER + 1
+
+
 def test_a_file_that_breaks_its_reader_is_not_read_for_ever(isolated: None) -> None:
     for _ in range(opening.STRIKES):
         with pytest.raises(InputError, match="more than 1 s"):

@@ -155,10 +155,8 @@ class Allocation:
         number = self.levels.size
         shapes = self.boxes.shape, self.levels.shape, self.counts.shape, self.scores.shape
         if shapes != ((number, 4), (number,), (number,), (number,)):
-            wanted = (
-                f"an allocation of {number} regions needs boxes ({number}, 4), levels, counts and scores ({number},)"
-            )
-            raise InputError(f"{wanted}; got {', '.join(map(str, shapes))}")
+            wanted = f"boxes ({number}, 4), levels, counts and scores ({number},)"
+            raise InputError(f"an allocation of {number} regions needs {wanted}; got {', '.join(map(str, shapes))}")
         for name, least in (("height", 1), ("width", 1), ("budget", 0), ("full", 0), ("cell", 1)):
             object.__setattr__(self, name, whole(getattr(self, name), f"{name} of an allocation", least))
         if number and not self.budget:
@@ -252,14 +250,8 @@ class Allocation:
 
     def to_json(self) -> JsonObject:
         """Return a JSON-ready dictionary; optional keys appear only if they differ from their defaults."""
-        document: dict[str, object] = {
-            "schema": SCHEMA,
-            "strategy": self.strategy,
-            "budget": self.budget,
-            "full": self.full,
-            "image": {"height": self.height, "width": self.width},
-            "regions": [region._asdict() for region in self.regions],
-        }
+        own = {name: getattr(self, name) for name in ("strategy", "budget", "full")}
+        image, regions = {"height": self.height, "width": self.width}, [region._asdict() for region in self.regions]
         height, width = canvas = self.canvas or (self.height, self.width)
         optional = {
             "sparse": bool(self.sparse),
@@ -270,6 +262,7 @@ class Allocation:
             "ways": {way: dict(one) for way, one in self.ways.items()},
             "tensions": dict(self.tensions),
         }
+        document = {"schema": SCHEMA, **own, "image": image, "regions": regions}
         return document | {name: value for name, value in optional.items() if value}
 
     @classmethod
@@ -283,18 +276,13 @@ class Allocation:
             plain = {name: data[name] for name in _PLAIN if name in data}
             columns = [np.array([region[name] for region in data["regions"]]) for name in Region._fields]
             return cls(
-                boxes=np.stack(columns[:4], axis=1),
-                levels=columns[4],
-                counts=columns[5],
-                scores=columns[6],
-                height=image["height"],
-                width=image["width"],
+                np.stack(columns[:4], axis=1), columns[4], columns[5], columns[6], image["height"], image["width"],
                 **plain,
                 canvas=None if canvas is None else (canvas["height"], canvas["width"]),
                 notes=tuple(of_kind(note, str, "a note of an allocation") for note in data.get("notes", ())),
                 ways={str(way): numbers(one) for way, one in dict(data.get("ways", {})).items()},
                 tensions=numbers(data.get("tensions", {})),
-            )
+            )  # fmt: skip
         except InputError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -31,8 +31,9 @@ from ..core.errors import InputError, check_stop
 
 # Limits of one file: seconds of CPU time, seconds without `PROGRESS` of them, and how often it may exceed these.
 SECONDS, CLOCK, PROGRESS, STRIKES = 10, 30, 0.01, 3
-# Seconds of CPU time after which a helper gets a lower priority, and its nice value then.
-FAIR, NICE = 1.0, 10
+# Seconds of CPU time after which a helper is slow. Slow ones have a lower priority (nice value) and take turns of some
+# seconds: at most `TOGETHER` of them run at a time, the others are stopped.
+FAIR, NICE, TURN, TOGETHER = 0.3, 10, 0.2, max(1, (os.cpu_count() or 1) // 2)
 # Maximum number of helpers, of idle ones, and seconds after which an idle one ends.
 MOST, SPARE, IDLE = 16, max(2, os.cpu_count() or 1), 60
 # Bytes of shared memory that a helper keeps, because allocating them takes most of the time.
@@ -103,6 +104,7 @@ def help_out(descriptor: int, table: int, idle: float) -> None:
         with suppress(ImportError):
             import_module(ahead)
     with suppress(EOFError, OSError):  # its owner has ended
+        link.send("ready")
         while link.poll(idle):
             (module, function), given, name, others = link.recv()
             file = file if given is None else given
@@ -154,7 +156,7 @@ class Helper:
                 process_group=0,  # Ctrl-C is for its owner
                 env={**os.environ, **ENVIRONMENT},
             )
-        self.gives_way, self.file = False, b""
+        self.starts, self.gives_way, self.file = True, False, b""
 
     def spent(self) -> float:
         """Return the CPU time of the helper in seconds; the clock where CPU time is not available."""
@@ -168,6 +170,8 @@ class Helper:
 
         CPU time counts, because on a busy machine a helper waits for the CPU; without any for long it is given up.
         """
+        if self.starts:
+            self.starts = self.link.recv() != "ready"
         before = at_work = self.spent()
         since = time.perf_counter()
         # The bytes of a document are sent once for all of its pages.
@@ -181,10 +185,8 @@ class Helper:
                 at_work, since = spent, now
             if spent - before > SECONDS or now - since > CLOCK:
                 raise TimeoutError
-            if spent - before > FAIR and not self.gives_way:
-                self.gives_way = True
-                with suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
+            if spent - before > FAIR:
+                self.take_turns(now)
         data, sizes = self.link.recv()
         self.table.seek(0)
         arrays = [bytearray(size) for size in sizes]
@@ -198,6 +200,16 @@ class Helper:
             raise error
         return value
 
+    def take_turns(self, now: float) -> None:
+        """Let a slow helper run at a lower priority, and only while it is its turn among the slow ones."""
+        if not self.gives_way:
+            self.gives_way = True
+            _helpers.slow.append(self)
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
+        place = (_helpers.slow.index(self) + int(now / TURN)) % len(_helpers.slow)
+        self.process.send_signal(signal.SIGCONT if place < TOGETHER else signal.SIGSTOP)
+
     def end(self) -> int:
         """Kill the helper; return its exit code."""
         self.process.kill()
@@ -210,7 +222,7 @@ class Helpers:
     """The pool of helpers. A file that exceeds its limits several times is refused."""
 
     def __init__(self) -> None:
-        self.changed, self.idle, self.busy = Condition(), list[Helper](), set[Helper]()
+        self.changed, self.idle, self.busy, self.slow = Condition(), list[Helper](), set[Helper](), list[Helper]()
         self.strikes: dict[object, int] = {}
 
     def run(self, work: tuple[str, str], file: bytes | Path, name: str, others: list[object]) -> Any:
@@ -255,6 +267,7 @@ class Helpers:
     def give_back(self, helper: Helper, whole: bool) -> None:
         with self.changed:
             self.busy.discard(helper)
+            self.slow = [one for one in self.slow if one is not helper]
             keep = whole and not helper.gives_way and _users and len(self.idle) < SPARE
             self.idle += [helper] if keep else []
             self.changed.notify()

@@ -91,7 +91,7 @@ class Call:
                 loop.call_soon_threadsafe(self.events.put_nowait, item)
 
         self.job = job = ServeJob(asked, tell, self.until)
-        if asked.pages_shown is not None:
+        if asked.is_large:
             await self.within(lambda: engine.look_ahead(job))
         engine.submit(job)
 

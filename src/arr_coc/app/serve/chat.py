@@ -24,6 +24,8 @@ from ..proxy.protocols import FORMS
 from ..web import Limits, Refused, check_structure, picture_bytes
 
 MOST_MESSAGES, MOST_PARTS = 256, 256
+# Pixels above which looking at a picture takes a second or more.
+LARGE = 1 << 23
 PDF = "data:application/pdf;base64,"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
 # Fields that would change the answer, with the values that do not; many clients send temperature 1 by default.
@@ -133,6 +135,12 @@ class ChatRequest:
     stream: bool = False
     usage: bool = False
     want: frozenset[str] = frozenset()
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether it has documents or large pictures, which take long to look at."""
+        views = [part for turn in self.turns for part in turn.parts if not isinstance(part, str)]
+        return any(not isinstance(view, Picture) or view.height * view.width > LARGE for view in views)
 
 
 def read_chat(data: bytes, model: str, limits: Limits, budget: object = None) -> ChatRequest:

@@ -149,7 +149,7 @@ class Engine(threading.Thread):
             self._changed.notify_all()
 
     def look_ahead(self, job: ServeJob) -> None:
-        """Prepare a request with documents in its own thread, so that no batch waits for pages to be drawn."""
+        """Prepare a request with documents or large pictures in its own thread, so that no batch waits for it."""
         job.row = self._look(job)
 
     def check_room(self) -> None:
