@@ -80,47 +80,31 @@ BUILT_IN: Mapping[str, Source] = {
     source.name: source
     for source in (
         Source(
-            "look",
-            "arr_coc.balancing.choosing:look_relevance",
-            summary="what is there, what stands out and what the question's words name, balanced",
-            way="three ways",
+            "look", "arr_coc.balancing.choosing:look_relevance",
+            "what is there, what stands out and what the question's words name, balanced", way="three ways",
         ),
         Source(
-            "scorer",
-            "arr_coc.knowing.scorer.source:scorer_maps",
-            summary="a network that finds the answer on pages",
-            together=True,
-            way=PARTICIPATORY,
+            "scorer", "arr_coc.knowing.scorer.source:scorer_maps", "a network that finds the answer on pages",
+            together=True, way=PARTICIPATORY,
         ),
         Source(
-            "glance",
-            lambda scenes, queries: scenes[0].prompt.glance_maps(scenes, queries),
-            "the model's own attention on a coarse first look",
-            together=True,
-            asks_model=True,
-            way=PARTICIPATORY,
+            "glance", lambda scenes, queries: scenes[0].prompt.glance_maps(scenes, queries),
+            "the model's own attention on a coarse first look", together=True, asks_model=True, way=PARTICIPATORY,
         ),
         Source(
-            "words",
-            "arr_coc.knowing.words.source:words_relevance",
-            summary="where the words of the picture answer the question",
-            way=PARTICIPATORY,
+            "words", "arr_coc.knowing.words.source:words_relevance",
+            "where the words of the picture answer the question", way=PARTICIPATORY,
         ),
         Source(
-            "photos",
-            "arr_coc.knowing.ways:scene_photos",
-            summary="where the things that the question names are, by a detector",
-            ready="arr_coc.knowing.photos.source:photos_missing",
-            way=PARTICIPATORY,
+            "photos", "arr_coc.knowing.ways:scene_photos", "where things that the question names are, by a detector",
+            ready="arr_coc.knowing.photos.source:photos_missing", way=PARTICIPATORY,
         ),
         Source(
-            "detail",
-            "arr_coc.knowing.ways:scene_detail",
-            summary="what a coarse look would lose, whatever is asked",
+            "detail", "arr_coc.knowing.ways:scene_detail", "what a coarse look would lose, whatever is asked",
             way="propositional",
         ),
     )
-}
+}  # fmt: skip
 _ADDED: dict[str, Source] = {}
 
 

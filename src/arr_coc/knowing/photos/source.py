@@ -372,9 +372,5 @@ def photo_question(query: str) -> PhotoQuestion:
     # "the woman's shoes": if a part of a thing is named, its whole is not wanted.
     kept = {key: weight for key, weight in things.items() if key[1] != WHOLE or key[0] not in parts or len(found) == 1}
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
-    return PhotoQuestion(
-        words=tuple(found),
-        things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
-        ground=ground,
-        side=side,
-    )
+    wanted = tuple(Wanted(number, weight, part) for (number, part), weight in kept.items())
+    return PhotoQuestion(tuple(found), wanted, ground, side)

@@ -19,22 +19,14 @@ MAP_SIDE = 256
 NAMED = 0.1  # weight of a label beside the answer itself
 
 
-def paint(words: Words, values: np.ndarray) -> np.ndarray:
-    """Paint values (N,) into a map (rows, cols) float32 in [0, 1] of the page, each over the box of its word.
-
-    The mean over a cell is then the expected share of the answer that it shows.
-    """
-    height, width = words.size
+def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
+    """Turn (N, 2) of `answer_shares` into a map (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`. The mean of
+    a cell is the expected share of the answer that it shows; labels count less, blank ground is zero."""
+    values, (height, width) = np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1), words.size
     rows, cols = (max(1, round(MAP_SIDE * side / max(height, width))) for side in (height, width))
     x0, y0, x1, y1 = words.boxes.astype(np.float64).T
     down, across = overlaps(y0 * rows, y1 * rows, rows), overlaps(x0 * cols, x1 * cols, cols)
     return np.clip((down * values[:, None]).T @ across, 0, 1).astype(np.float32)
-
-
-def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
-    """Turn (N, 2) of `answer_shares` into a map (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`: high on the
-    likely answer, lower on its label, zero on blank ground."""
-    return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1))
 
 
 def origin(words: Words) -> str:
