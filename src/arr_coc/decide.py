@@ -55,20 +55,15 @@ def _laid(
     views: Sequence[View], relevance: Sequence[Relevance | Array], tokens: Sequence[int], options: Options
 ) -> list[Decision]:
     """Allocate tokens at the scale that suits their number."""
-    frames, distances = [], []
+    frames, distances, more = [], [], []
     for view, known, most in zip(views, relevance, tokens, strict=True):
-        distances.append(choose_distance(view, options.scale, plain_map(known), most))
-        times = distances[-1].scale
-        frames.append(view.frame if times == 1 or view.resized is None else view.resized(times))
-    spent = [min(most, frame.full) for most, frame in zip(tokens, frames, strict=True)]
-    how = options.layout, options.levels, options.seed, options.strategy_options
-    found = []
-    for number, allocation in enumerate(allocate_each(relevance, spent, frames, *how)):
-        known, distance = relevance[number], distances[number]
+        distances.append(distance := choose_distance(view, options.scale, plain_map(known), most))
+        frames.append(view.frame if distance.scale == 1 or view.resized is None else view.resized(distance.scale))
         decided = {"ways": known.ways, "tensions": known.tensions} if isinstance(known, Relevance) else {}
-        notes, full = (*allocation.notes, *distance.notes), views[number].frame.full
-        found.append(Decision(replace(allocation, scale=distance.scale, full=full, notes=notes, **decided), distance))
-    return found
+        more.append({"scale": distance.scale, "full": view.frame.full, "notes": distance.notes, **decided})
+    spent = [min(most, frame.full) for most, frame in zip(tokens, frames, strict=True)]
+    how = options.layout, options.levels, options.seed, options.strategy_options, more
+    return list(map(Decision, allocate_each(relevance, spent, frames, *how), distances))
 
 
 def _as_needed(view: View, known: Relevance | Array, query: str, most: int, options: Options) -> Decision:

@@ -27,6 +27,7 @@ from ..core.errors import InputError, of_kind
 from ..core.modules import using_gpu
 from ..core.values import timed
 from ..decide import View
+from ..knowing.scene import Scene, begin_measuring
 from ..knowing.scorer.source import ScorerRelevance
 from ..options import Options
 from ..pictures.document import load_page
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ..realizing.base import Realized, VisualGrid
 
 ADAPTERS = "adapter_config.json"
+GRID = "image_grid_thw"  # patches of each picture, as a processor calls them
 # A tokenizer of so few words has one for each character.
 MOST_CHARACTERS = 256
 UNREAD = "what was said before was not read: {name} was taught single questions"
@@ -56,7 +58,7 @@ class StockEngine:
     """A model and its processor. `eye.Eye` describes the arguments."""
 
     def __init__(self, model: object, processor: object, *, name: str = "") -> None:
-        # Any: what a model can do depends on its class, and that is what the adapter knows.
+        # Untyped: what a model can do depends on its class, and that is what the adapter knows.
         self.model: Any = wrappers(model)[-1]
         self.processor: Any = processor
         self.name = of_kind(name, str, "name") or type(model).__name__
@@ -119,6 +121,7 @@ class StockEngine:
         seconds = {"load": sum(view.seconds for view in views)}
         with using_gpu(self.model.device):
             with timed(seconds, "read"):
+                known = [self._begun(view, settings.options) for view in views]
                 inputs = self.prompt_of(turns, settings.scorer)
                 grids, full = self.backbone.grids(self.model, inputs), self.visual_tokens(inputs)
                 tiles = self._tiles(len(grids), len(views), settings.options)
@@ -126,7 +129,7 @@ class StockEngine:
                 if tiles:  # words have their places in the whole picture, which is not what a tile shows
                     settings = replace(settings, options=replace(settings.options, words=None))
                 shown = list(views)
-                looks = [] if tiles else self._look_views(shown, settings.options.words, grids)
+                looks = [] if tiles else self._look_views(shown, settings.options.words, grids, known)
                 plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings, looks)
                 if settings.options.allocation is not None:
                     for look, allocation in zip(looks, plan.allocations, strict=False):
@@ -144,8 +147,20 @@ class StockEngine:
             notes.append(UNREAD.format(name=self.name))
         return ChatLook(inputs, replace(plan, notes=tuple(notes)), seconds, views, turns[-1].text, full)
 
-    def _look_views(self, shown: list[PictureView], words: object, grids: Sequence[VisualGrid]) -> list[View]:
-        """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized."""
+    def _begun(self, view: PictureView, options: Options) -> dict[str, object]:
+        """Return what is known about a picture of which the model sees each pixel. Where this is sure, and a source
+        will ask for letters, begin to measure them, beside what is done for the prompt."""
+        scene, grid = Scene(view.picture.pixels, made={"pixels": view.picture.pixels}), view.tensors.get(GRID)
+        if grid is not None and isinstance(options.relevance, str) and options.allocation is None:
+            patch = getattr(self.processor.image_processor, "patch_size", 0)
+            if (grid[0, 1:] * patch).tolist() == list(scene.pixels.shape[:2]):
+                begin_measuring([scene])
+        return scene.made
+
+    def _look_views(
+        self, shown: list[PictureView], words: object, grids: Sequence[VisualGrid], made: Sequence[dict[str, object]]
+    ) -> list[View]:
+        """Pictures as `decide` looks at them. shown: takes a picture's view once it is resized. made: see `_begun`."""
         several: Sequence[Any] = words if isinstance(words, list | tuple) else [words] * len(shown)
 
         def look_view(number: int) -> View:
@@ -161,11 +176,9 @@ class StockEngine:
 
             # A page that is shown small, for its overview, stays as it is.
             again = resized if picture.pixels.shape[:2] == picture.size else None
-            made: dict[str, object] = (
-                {"pixels": picture.pixels} if picture.pixels.shape[:2] == (grid.height, grid.width) else {}
-            )
+            own = made[number] if picture.pixels.shape[:2] == (grid.height, grid.width) else {}
             letters = partial(letters_of, picture.pixels, known, picture.size)
-            return View(picture.size, grid.frame, letters, again, self.grip, made)
+            return View(picture.size, grid.frame, letters, again, self.grip, own)
 
         return [look_view(number) for number in range(len(shown))]
 
@@ -258,7 +271,7 @@ def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
 
 def placeholders(processor: Any, view: PictureView) -> int | None:
     """Tokens of one picture in a prompt; None where only the processor itself can say."""
-    merge, grid = getattr(processor.image_processor, "merge_size", None), view.tensors.get("image_grid_thw")
+    merge, grid = getattr(processor.image_processor, "merge_size", None), view.tensors.get(GRID)
     return None if merge is None or grid is None else math.prod(grid[0].tolist()) // merge**2
 
 

@@ -63,7 +63,8 @@ def allocate(
     # Without a size the map has one value for each cell.
     _, rows, cols = as_maps(relevance).shape
     frame = Frame(image_size or canvas or (rows * cell, cols * cell), cell, canvas)
-    (found,) = allocate_each([relevance], [check_budget(budget, frame.full)], [frame], strategy, levels, seed, options)
+    how = strategy, levels, seed, options, [{}]
+    (found,) = allocate_each([relevance], [check_budget(budget, frame.full)], [frame], *how)
     if isinstance(budget, str) or budget <= frame.full:
         return found
     note = f"budget {budget} is above the {frame.full} tokens of the whole picture: shown in full detail"
@@ -73,9 +74,10 @@ def allocate(
 def allocate_each(
     relevance: Sequence[Relevance | Array], tokens: Sequence[int], frames: Sequence[Frame], strategy: str, *how: Any
 ) -> list[Allocation]:
-    """Spend tokens on each of several maps, in one pass where grid and tokens are equal. how: levels, seed, options."""
+    """Spend tokens on each of several maps, in one pass where grid and tokens are equal. how: levels, seed, options,
+    and other fields of each allocation."""
     chosen, alike, found = find_strategy(strategy), defaultdict(list), {}
-    levels, seed, options = how
+    levels, seed, options, more = how
     seed, levels = whole(seed, "seed", -(1 << 63)), None if levels is None else whole(levels, "levels")
     for number, (known, budget, frame) in enumerate(zip(relevance, tokens, frames, strict=True)):
         maps = as_maps(surrounded(known))
@@ -87,16 +89,17 @@ def allocate_each(
         alike[key if chosen.without_torch else number].append((number, job))
     for members in alike.values():
         cells = [job.cells for _, job in members]
-        first = members[0][1]
-        made = chosen(first if len(cells) == 1 else replace(first, cells=arrays.namespace(maps).concatenate(cells)))
+        made = chosen(replace(members[0][1], cells=arrays.namespace(cells[0]).concatenate(cells)))
         for place, (number, job) in enumerate(members):
-            found[number] = made if isinstance(made, Allocation) else _laid_out(made, place, job, strategy)
+            found[number] = _laid_out(made, place, job, strategy, more[number])
     return [found[number] for number in range(len(found))]
 
 
-def _laid_out(made: Leaves, place: int, job: AllocationJob, strategy: str) -> Allocation:
+def _laid_out(made: Leaves | Allocation, place: int, job: AllocationJob, strategy: str, more: Mapping) -> Allocation:
+    if isinstance(made, Allocation):
+        return replace(made, **{**more, "notes": (*made.notes, *more.get("notes", ()))})
     cells, scores = (arrays.to_numpy(part[place, : int(made.lengths[place])]) for part in made[:2])
-    return job.frame.allocation(cells, scores, job.frame.full if strategy == "full" else job.budget, strategy)
+    return job.frame.allocation(cells, scores, job.frame.full if strategy == "full" else job.budget, strategy, **more)
 
 
 def surrounded(relevance: Relevance | Array) -> Relevance | Array:

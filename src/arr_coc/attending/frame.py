@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +53,9 @@ class Frame:
         start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
         return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
 
-    def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str) -> Allocation:
-        """Build an `Allocation` from leaves (N, 3) and scores (N,)."""
-        levels = cells[:, 2]
+    def allocation(self, cells: np.ndarray, scores: np.ndarray, budget: int, strategy: str, **more: Any) -> Allocation:
+        """Build an `Allocation` from leaves (N, 3) and scores (N,). more: its other fields."""
+        levels = cells[:, 2].astype(np.int32)
         top = int(levels.max(initial=0))
         covered = np.zeros((1, *(-(-side >> top + 1) for side in self.grid)), dtype=bool)
         for level in range(top, -1, -1):
@@ -63,16 +64,17 @@ class Frame:
         return Allocation(
             boxes=self.boxes(cells),
             levels=levels,
-            counts=np.ones(len(cells)),
+            counts=np.ones(len(cells), np.int32),
             scores=scores,
             height=self.image_size[0],
             width=self.image_size[1],
             budget=budget,
-            full=self.full,
+            full=more.pop("full", self.full),
             strategy=strategy,
             sparse=not covered.all(),
             cell=self.cell,
             canvas=self.canvas,
+            **more,
         )
 
 

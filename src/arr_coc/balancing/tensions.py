@@ -73,8 +73,8 @@ def distance_to_top(scores: Array) -> Array:
     library = arrays.namespace(scores)
     batch, height, width = scores.shape
     best = arrays.largest_first(scores.reshape(batch, -1), min(TOP_PLACES, height * width))
-    down = (arrays.like(np.arange(height), scores)[:, None] - (best // width)[:, None, :]) ** 2
-    across = (arrays.like(np.arange(width), scores)[:, None] - (best % width)[:, None, :]) ** 2
+    down = (arrays.like(np.arange(height), scores) - (best // width)[:, :, None]) ** 2
+    across = (arrays.like(np.arange(width), scores) - (best % width)[:, :, None]) ** 2
     # Integers up to here, so that both libraries find the same nearest place.
-    nearest = library.amin(down[:, :, None, :] + across[:, None, :, :], axis=-1)
+    nearest = library.amin(down[:, :, :, None] + across[:, :, None, :], axis=1)
     return arrays.float32(library.sqrt(arrays.float64(nearest))) / (height**2 + width**2) ** 0.5

@@ -142,8 +142,10 @@ def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
     """Return `value` as a read-only array of `kind`, copied if the caller could change it; or raise `InputError`."""
     import numpy as np
 
-    if isinstance(value, np.ndarray) and value.dtype == kind == np.int32 and not value.flags.writeable:
-        return value
+    if isinstance(value, np.ndarray) and value.dtype == kind == np.int32:
+        array = value.copy() if value.flags.writeable else value
+        array.flags.writeable = False
+        return array
     try:
         array = np.asarray(value)
         largest = np.abs(array.astype(np.float64, casting="same_kind")).max(initial=0.0)

@@ -171,8 +171,8 @@ class Allocation:
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
             given = f"{shown(self.strategy)} and {shown(self.sparse)}"
             raise InputError(f"strategy must be a name and sparse true or false, got {given}")
-        start, extent = self.boxes[:, :2].astype(np.int64), self.boxes[:, 2:].astype(np.int64)
-        if (start < 0).any() or (extent < 1).any() or (start + extent > (self.height, self.width)).any():
+        start, extent = self.boxes.T.astype(np.int64).reshape(2, 2, -1)
+        if (start < 0).any() or (extent < 1).any() or (start + extent > [[self.height], [self.width]]).any():
             raise InputError(f"an allocation has regions outside its picture of {self.height}×{self.width} pixels")
         if (self.levels < 0).any() or (self.levels > COARSEST_LEVEL).any() or (self.counts < 1).any():
             raise InputError(f"levels of an allocation must be 0 to {COARSEST_LEVEL}, and every region needs a token")

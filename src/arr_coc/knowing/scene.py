@@ -99,7 +99,7 @@ class Scene:
     @property
     def odds(self) -> float:
         """The log-odds that this is a photograph."""
-        return self.once("odds", lambda: photograph_odds(self.pixels))
+        return self.once("odds", self.made.get("counted") or (lambda: photograph_odds(self.pixels)))
 
     @property
     def page_pixels(self) -> np.ndarray:
@@ -143,9 +143,9 @@ def begin_measuring(scenes: Sequence[Scene]) -> None:
     begin_copies(scenes)
     fresh = [scene for scene in scenes if not scene.made.keys() & {"letters", "measured"}]
     pieces = [helpers("pictures").submit(lambda scene=scene: labelled(scene.pixels)) for scene in fresh]
-    _ = [helpers("pictures").submit(getattr, scene, "odds") for scene in fresh]
     found = helpers("letters").submit(lambda: measured([one.result() for one in pieces]))
     for number, scene in enumerate(fresh):
+        scene.made["counted"] = helpers("pictures").submit(lambda scene=scene: photograph_odds(scene.pixels)).result
         scene.made["measured"] = lambda number=number: found.result()[number]
 
 

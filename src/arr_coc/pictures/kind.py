@@ -39,8 +39,7 @@ def kind_features(pixels: np.ndarray) -> np.ndarray:
     pixels = np.ascontiguousarray(pixels)
     if max(pixels.shape[:2]) > SIDE:
         pixels = cv2.resize(pixels, sized(pixels.shape[:2], SIDE)[::-1], interpolation=cv2.INTER_AREA)
-    red, green, blue = np.array(cv2.split(pixels), np.uint8)
-    colours = np.bincount(cv2.merge([(red & 240) | (green >> 4), blue >> 4]).view(np.uint16).ravel())
+    colours = cv2.calcHist([pixels], [2, 0, 1], None, [16] * 3, [0, 256] * 3)
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)
     height, width = grey.shape

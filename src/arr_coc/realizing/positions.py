@@ -90,12 +90,7 @@ def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array,
     Returns owner and rank, both (B, L) int64; -1 outside placeholders.
     """
     library = namespace(is_placeholder)
-    total, expected = int(is_placeholder.sum()), int(full_counts.sum())
-    if total != expected:
-        raise InputError(
-            f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
-            "input_ids and pixel values of the same processor call"
-        )
+    _check_total(int(is_placeholder.sum()), full_counts)
     full_counts = like(full_counts, is_placeholder)
     ends = full_counts.cumsum(0)
     ordinal = is_placeholder.reshape(-1).cumsum(0).reshape(is_placeholder.shape) - 1
@@ -103,6 +98,21 @@ def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array,
     owner = library.clip(owner, None, max(len(full_counts) - 1, 0))
     rank = ordinal - (ends - full_counts)[owner] if len(full_counts) else ordinal
     return library.where(is_placeholder, owner, -1), library.where(is_placeholder, rank, -1)
+
+
+def placeholder_rows(is_placeholder: np.ndarray, full_counts: np.ndarray) -> list[int]:
+    """Return the row in which each picture begins; arguments as for `placeholder_owner`."""
+    places = np.flatnonzero(is_placeholder)
+    _check_total(len(places), full_counts)
+    return (places[np.cumsum(full_counts) - full_counts] // is_placeholder.shape[1]).tolist()
+
+
+def _check_total(total: int, full_counts: Array) -> None:
+    if total != (expected := int(full_counts.sum())):
+        raise InputError(
+            f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
+            "input_ids and pixel values of the same processor call"
+        )
 
 
 def rotary_speeds(base: float, size: int) -> np.ndarray:

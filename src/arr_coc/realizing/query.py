@@ -74,7 +74,9 @@ def columns_of(inputs: Inputs) -> list[Tensor]:
 def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> list[str]:
     """Return the question of every row, as text."""
     tokenizer, found = processor.tokenizer, {}
-    rows = [tuple(row[one].tolist()) for row, one in zip(inputs["input_ids"], columns_of(inputs), strict=True)]
+    # Copied as a whole: from a GPU each row would be waited for.
+    ids, kept = (one.cpu().numpy() for one in (inputs["input_ids"], mask_of(inputs) != 0))
+    rows = [tuple(row[one].tolist()) for row, one in zip(ids, kept, strict=True)]
     for ids in dict.fromkeys(rows):  # equal rows of a batch are read once
         words = [ids[place] for place in question_places(backbone, tokenizer, ids)]
         found[ids] = tokenizer.decode(words, skip_special_tokens=False).strip()

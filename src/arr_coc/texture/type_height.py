@@ -178,7 +178,7 @@ def measured(given: Sequence[InkPieces | TypeHeight]) -> list[TypeHeight]:
 def _rows(planes: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, ...]:
     """Find rows of letters in planes of pieces: planes (N,), boxes (N, 4) y0, x0, y1, x1, and heights (N,) float32."""
     stats = np.concatenate([np.zeros((0, 5), np.int32), *(stats for _, stats in planes)])
-    wide, tall, area = stats[:, 2:].T
+    wide, tall, area = stats[:, 2:].T.copy()
     fits = (tall >= LEAST) & (tall <= MOST) & (wide <= LONGEST * tall) & (wide * 12 >= tall)
     filled = area / np.maximum(wide * tall, 1)
     fits &= (filled > FILLED[0]) & (filled < FILLED[1])
@@ -189,44 +189,43 @@ def _rows(planes: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, 
         return np.zeros(0, np.int64), np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
     number = np.full(len(stats), -1, np.int64)
     number[piece] = np.arange(len(piece))
-    box, ends, near = stats[piece, :4].astype(np.int64), np.searchsorted(piece, starts), []
-    for place, (labels, _) in enumerate(planes):
-        own, rows = slice(*ends[place : place + 2]), number[slice(*starts[place : place + 2])]
-        near.append(_neighbours(box[own], labels, rows) + np.array([[own.start], [0]]))
-    return _measured_rows(box, *_following(box, *np.concatenate(near, axis=1)), ends)
+    box, ends = stats[piece, :4].T.astype(np.int64), np.searchsorted(piece, starts)
+    return _measured_rows(box, *_following(box, *_neighbours(box, planes, number, starts, ends)), ends)
 
 
-def _neighbours(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Return (2, K) int64: pieces of one plane, and what is found to their right, the nearest first.
+def _neighbours(box: np.ndarray, planes: Sequence[tuple[np.ndarray, np.ndarray]], *where: np.ndarray) -> np.ndarray:
+    """Return (2, K) int64: pieces, and what is found to their right, the nearest first.
 
-    box: (N, 4) int64 left, top, width, height of the pieces that may be letters. labels: (H, W), the label of every
-    piece. number: label → what is found there, or -1.
+    box: (4, N) int64 left, top, width, height of the pieces that may be letters. where: piece by label, or -1; where
+    the labels and where the pieces of each plane begin.
     """
-    left, top, wide, tall = np.ascontiguousarray(box.T)
-    y = np.minimum((top + LINES[:, None] * tall).astype(np.int64), labels.shape[0] - 1) * labels.shape[1]
-    x = np.minimum((left + wide + REACH[:, None] * tall).astype(np.int64), labels.shape[1] - 1)
-    # (places, N), nearest first; flat indices are faster than two-dimensional ones.
-    found = number.take(labels.reshape(-1).take(x[:, None] + y)).reshape(len(REACH) * len(LINES), -1)
+    (left, top, wide, tall), (number, starts, ends) = box, where
+    sizes = np.repeat([labels.shape for labels, _ in planes], np.diff(ends), axis=0)
+    y = np.minimum((top + LINES[:, None] * tall).astype(np.int64), sizes[:, 0] - 1) * sizes[:, 1]
+    x = np.minimum((left + wide + REACH[:, None] * tall).astype(np.int64), sizes[:, 1] - 1)
+    found = (x[:, None] + y).reshape(len(REACH) * len(LINES), -1)  # (places, N), nearest first; flat indices are faster
+    for (labels, _), label, start, stop in zip(planes, starts, ends, ends[1:], strict=False):
+        found[:, start:stop] = number[label:].take(labels.reshape(-1).take(found[:, start:stop]))
     fresh = found >= 0
-    fresh[len(LINES) :] &= found[len(LINES) :] != found[: -len(LINES)]  # most places show what the one before showed
+    fresh[1:] &= found[1:] != found[:-1]  # most places show what the one before showed
     place = np.flatnonzero(fresh)
-    return np.stack([place % max(1, len(box)), found.reshape(-1)[place]])
+    return np.stack([place % len(tall), found.reshape(-1)[place]])
 
 
 def _following(box: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the piece to the right of each, of similar size and on its line, among neighbours (see `_neighbours`).
     Returns (N,) int64, or -1; and (N,) its offset in heights."""
-    top, tall = np.ascontiguousarray(box[:, 1::2].T)
+    _, top, _, tall = box
     foot = top + tall
     mine, its = tall[one], tall[other]
     away = np.minimum(np.abs(foot[other] - foot[one]), np.abs(top[other] - top[one]))
     away = np.maximum(away - 1, 0) / np.minimum(its, mine)
     ratio = its / mine
     fits = np.flatnonzero((other != one) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (away <= LEVEL))[::-1]
-    following, off = np.full(len(box), -1, np.int64), np.zeros(len(box))
+    following, off = np.full(len(tall), -1, np.int64), np.zeros(len(tall))
     following[one[fits]], off[one[fits]] = other[fits], away[fits]  # the nearest last, and it stays
     # No piece may follow two others; the last one keeps it.
-    owner = np.full(len(box), -1, np.int64)
+    owner = np.full(len(tall), -1, np.int64)
     asks = np.flatnonzero(following >= 0)
     owner[following[asks]] = asks
     following[asks[owner[following[asks]] != asks]] = -1
@@ -235,7 +234,7 @@ def _following(box: np.ndarray, one: np.ndarray, other: np.ndarray) -> tuple[np.
 
 def _measured_rows(box: np.ndarray, following: np.ndarray, off: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return what `_rows` does for pieces (see `_following`). ends: where the pieces of planes begin and end."""
-    left, top, wide, tall = box.T
+    left, top, wide, tall = box
     count = np.bincount(row := chains(following))
     first = np.cumsum(count) - count
     links = np.bincount(row, weights=(linked := following >= 0))

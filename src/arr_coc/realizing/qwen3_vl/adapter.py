@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from ...core.errors import InputError
 from ...core.values import Allocation
 from ..base import Backbone, Inputs, Realized, VisualGrid, VisualTokens, check_allocations
 from ..patches import LeafBatch, denormalize, unpatchify
-from ..positions import placeholder_owner
+from ..positions import placeholder_owner, placeholder_rows
 from ..query import mask_of, pack, padding_side, shortened
 from .encode import foveate, leaf_positions
 
@@ -36,9 +37,9 @@ class Qwen3VL(Backbone):
         vision = model.config.vision_config
         merge, pixels = vision.spatial_merge_size, vision.patch_size
         sizes = self._patch_grids(inputs)
-        counts = torch.tensor([rows * cols // merge**2 for rows, cols in sizes])
-        _, rank = placeholder_owner((inputs["input_ids"].cpu() == self.image_token_id(model)).numpy(), counts.numpy())
-        prompt_rows = (rank == 0).nonzero()[0].tolist()  # the row in which each picture begins, in prompt order
+        counts = np.array([rows * cols // merge**2 for rows, cols in sizes])
+        # The row in which each picture begins, in prompt order.
+        prompt_rows = placeholder_rows(inputs["input_ids"].cpu().numpy() == self.image_token_id(model), counts)
         return [
             VisualGrid(rows // merge, cols // merge, rows * pixels, cols * pixels, row)
             for (rows, cols), row in zip(sizes, prompt_rows, strict=True)
