@@ -46,12 +46,14 @@ def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop(busy: bool) -> 
         for _ in range(3):
             for plain, given in zip(prompts(), prompts(graphs.tower), strict=True):
                 torch.testing.assert_close(given.tokens.embeds, plain.tokens.embeds, atol=1e-5, rtol=0)
-                with speaking(model, plain, 4) as stock, speaking(model, given, 4, graphs) as recorded:
+                stocks, ours = speaking(model, plain, 4), speaking(model, given, 4, graphs)
+                with torch.enable_grad(), stocks as stock, ours as recorded:
                     ends = end_tokens(model)
                     for wanted, found in zip(
                         greedy_steps(stock, ends, 4), greedy_steps(recorded, ends, 4), strict=True
                     ):
                         assert torch.equal(found.ids, wanted.ids)
+                        assert not found.logits.requires_grad, "reading it would warn, and keep all layers' results"
                         torch.testing.assert_close(found.logits, wanted.logits, atol=1e-4, rtol=0)
     assert len(graphs.towers.held) == 4
     assert bool(graphs.steps.held) == bool(graphs.prompts.held) != busy

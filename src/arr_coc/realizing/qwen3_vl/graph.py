@@ -30,6 +30,7 @@ CACHE_BUCKET = 256  # and caches of fixed length to a multiple of that
 MOST_GRAPHS = 8  # of each kind
 
 
+@torch.no_grad()
 def next_token(model: PreTrainedModel, hidden: Tensor) -> DecodingStep:
     """Return the likeliest token after each row of last hidden states (B, 1, D).
 
@@ -60,8 +61,7 @@ class StockSpeaker:
         self.mask = None if bool(mask.all()) else mask
 
     def begin(self) -> DecodingStep:
-        with torch.no_grad():
-            return next_token(self.model, self.hidden)
+        return next_token(self.model, self.hidden)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
         with using_gpu(ids.device), torch.no_grad():
